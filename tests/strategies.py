@@ -13,6 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import overt
+from overt.biases import Sum, as_bias
 from overt.problem import Problem
 
 DTYPES = {
@@ -68,7 +69,7 @@ def cases(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",), amplitudes: t
     if draw(st.booleans()):
         options["mask"] = draw(masks(rng, batch, H, T, S))
     if draw(st.booleans()):
-        options["bias"] = draw(biases(rng, batch, H, T, S))
+        options["bias"] = draw(biases(rng, batch, H, T, S, dtype))
     options["softcap"] = draw(st.sampled_from([None, None, 2.0, 30.0]))
     if draw(st.booleans()):
         options["sinks"] = rng.normal(size=H).astype(dtype)
@@ -134,19 +135,31 @@ def masks(
 
 
 @st.composite
-def biases(draw: st.DrawFn, rng: np.random.Generator, batch: tuple[int, ...], H: int, T: int, S: int) -> Any:
-    """A dense, ALiBi or T5 bias."""
-    kind = draw(st.sampled_from(["dense", "alibi", "relative"]))
+def biases(
+    draw: st.DrawFn, rng: np.random.Generator, batch: tuple[int, ...], H: int, T: int, S: int, dtype: np.dtype
+) -> Any:
+    """A dense, ALiBi or T5 bias, or a sum of two or three, in float32 or in the dtype of the inputs."""
+    held = draw(st.sampled_from([np.dtype(np.float32), dtype]))
+    terms = [draw(_terms(rng, batch, H, T, S, held)) for _ in range(draw(st.sampled_from([1, 1, 2, 3])))]
+    return terms[0] if len(terms) == 1 else Sum(tuple(as_bias(term, on_host=True) for term in terms))
+
+
+@st.composite
+def _terms(
+    draw: st.DrawFn, rng: np.random.Generator, batch: tuple[int, ...], H: int, T: int, S: int, held: np.dtype
+) -> Any:
+    # Only tables are added up before they are widened.
+    kind = draw(st.sampled_from(["dense", "alibi", "relative", "relative"]))
     offset = draw(st.sampled_from([None, 0, 2]))
     if kind == "alibi":
-        return overt.alibi(overt.positions.alibi_slopes(H), offset)
+        return overt.alibi(overt.positions.alibi_slopes(H).astype(held), offset)
     if kind == "relative":
-        table = rng.normal(size=(8, H)).astype(np.float32)
+        table = rng.normal(size=(8, H)).astype(held)
         return overt.relative(table, bidirectional=draw(st.booleans()), max_distance=20, offset=offset)
     axes = [draw(st.sampled_from([1, n])) for n in (*batch, H, T, S)]
-    bias = rng.normal(size=axes).astype(np.float32)
+    bias = rng.normal(size=axes).astype(held)
     # −∞ in a bias hides a key as a mask does.
-    return np.where(rng.random(axes) < 0.1, np.float32(-np.inf), bias)
+    return np.where(rng.random(axes) < 0.1, np.array(-np.inf, held), bias)
 
 
 def _array(draw: st.DrawFn, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

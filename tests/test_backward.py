@@ -50,8 +50,9 @@ def others(problem: Problem, dscores: np.ndarray, delta: np.ndarray, w: np.ndarr
     """Bounds of what does not depend on the score."""
     found = {"v": problem.ungroup(w.swapaxes(-1, -2) @ dy), "sinks": delta.sum(axis=(0, 2, 3))}
     if problem.bias is not None:
-        found["bias"] = np.zeros(problem.bias.parameter.shape)
-        problem.bias.pull(dscores, problem.cells, found["bias"])
+        for i, term in enumerate(problem.bias.terms):
+            found[f"bias {i}"] = term.zeros()
+            term.pull(dscores, problem.cells, found[f"bias {i}"])
     return most(found)
 
 
@@ -86,7 +87,8 @@ def check_gradient(case: Case, level: str, seed: int) -> None:
     assert (found.bias is None) == (problem.bias is None)
     assert (found.sinks is None) == (problem.sinks is None)
     gradients = [
-        {name: getattr(each, name) for name in ("q", "k", "v", "bias", "sinks")}
+        {name: getattr(each, name) for name in ("q", "k", "v", "sinks")}
+        | {f"bias {i}": x for i, x in enumerate(each.bias if isinstance(each.bias, tuple) else [each.bias])}
         | {f"score.{name}": x for name, x in each.score.items()}
         for each in (found, expected)
     ]

@@ -204,6 +204,37 @@ files.attend("seen", "q.npy", "k.npy", "v.npy", mask=overt.causal(), report=repo
     same(found, whole, range(300), 8, mask=overt.causal())
 
 
+def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    whole = arrays(40, 40, batch=())
+    for name, x in zip("qkv", whole, strict=True):
+        np.save(tmp_path / f"{name}.npy", x)
+    program = """
+import sys
+from overt import files
+def report(done, total):
+    if done:
+        print("begun", flush=True)
+        sys.stdin.read()
+files.attend(*sys.argv[2:], resume=sys.argv[1] == "resume", report=report)
+"""
+    folder = tmp_path / "seen" / "deep"
+    paths = [folder, *(tmp_path / f"{name}.npy" for name in "qkv")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    for how, killed in (("begin", True), ("resume", False)):
+        with subprocess.Popen([sys.executable, "-c", program, how, *map(str, paths)], **pipes) as first:
+            assert first.stdout is not None
+            assert first.stdout.readline() == b"begun\n"
+            for other in ({"overwrite": True}, {"resume": True}, {}):
+                with pytest.raises(FileError, match=r"another run writes into .*deep: wait until it has ended"):
+                    files.attend(folder, *whole, **other)
+            if killed:
+                first.kill()
+            first.communicate()
+        assert first.returncode == (-signal.SIGKILL if killed else 0)
+    same(files.Stored.of(folder), whole, range(40), 8)
+    assert "unfinished.lock" not in {path.name for path in folder.iterdir()}
+
+
 def test_what_is_in_the_way_is_said(tmp_path: Path) -> None:
     whole, folder = arrays(40, 40), tmp_path / "seen"
     with pytest.raises(FileError, match="nothing to resume"):
@@ -215,7 +246,7 @@ def test_what_is_in_the_way_is_said(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         files.attend(folder, *whole, mask=overt.keep(np.ones((40, 40), bool)), report=stop)
-    with pytest.raises(FileError, match="is not empty"):
+    with pytest.raises(FileError, match="holds a run that has not ended: --resume goes on, --overwrite begins anew"):
         files.attend(folder, *whole)
     other = np.ones((40, 40), bool)
     other[3, 4] = False
@@ -229,8 +260,21 @@ def test_what_is_in_the_way_is_said(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="does not describe a run"):
         files.attend(folder, *whole, resume=True)
     same(files.attend(folder, *whole, overwrite=True, top=2), whole, range(40), 2)
-    with pytest.raises(FileError, match="is not empty"):
-        files.attend(folder, *whole)
+    for how in ({}, {"resume": True}):
+        with pytest.raises(FileError, match=r"seen is finished: overt show .*seen shows it; --overwrite begins anew"):
+            files.attend(folder, *whole, **how)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "x").touch()
+    with pytest.raises(FileError, match="notes is not empty: --overwrite writes there all the same, or choose another"):
+        files.attend(tmp_path / "notes", *whole)
+    with pytest.raises(FileError, match="nothing to resume"):
+        files.attend(tmp_path / "notes", *whole, resume=True)
+    assert [path.name for path in (tmp_path / "notes").iterdir()] == ["x"]
+    with pytest.raises(FileError, match="x is a file: choose a folder for the results"):
+        files.attend(tmp_path / "notes" / "x", *whole)
+    with pytest.raises(FileError, match="y: Not a directory"):
+        files.attend(tmp_path / "notes" / "x" / "y", *whole)
+    same(files.attend(folder, *whole, resume=True, overwrite=True, top=1), whole, range(40), 1)
     with pytest.raises(ArgumentError, match="rows must be a range of"):
         files.attend(folder, *whole, rows=range(30, 50), overwrite=True)
     with pytest.raises(ArgumentError, match=r"rows must be .* some row, not range\(3, 3\)"):
@@ -269,6 +313,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "received.npy" in out
     assert "100.0 %" in err
     assert said(capsys, *common, "--rows", "7")[0] == 2
+    for how in ((), ("--resume",)):
+        message = f"{tmp_path / 'seen'} is finished: overt show {tmp_path / 'seen'} shows it; --overwrite begins anew"
+        assert said(capsys, *common, *how)[2] == f"overt: {message}, or choose another folder\n"
+    # Where there are fewer keys than are asked for by default.
+    few = arrays(5, 5, batch=())
+    for path, x in zip(paths, few, strict=True):
+        np.save(path, x)
+    assert said(capsys, "attend", *paths, "-o", tmp_path / "few")[0] == 0
+    same(files.Stored.of(tmp_path / "few"), few, range(5), 5)
 
 
 @pytest.mark.parametrize(

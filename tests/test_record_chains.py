@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -24,7 +26,8 @@ def by_hand(q: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> Tensor:
     return (q @ k.mT * D**-0.5).masked_fill(~seen, -torch.inf).softmax(-1) @ v
 
 
-MIX = pytest.mark.parametrize("mix", [lambda q, k, v, seen: SDPA(q, k, v, attn_mask=seen), by_hand])
+MIXES: tuple[Callable[..., Tensor], ...] = (lambda q, k, v, seen: SDPA(q, k, v, attn_mask=seen)), by_hand
+MIX = pytest.mark.parametrize("mix", MIXES)
 
 
 class Attention(nn.Module):
@@ -66,15 +69,21 @@ class Cached(Attention):
         return self.attend(x, k, v, seen.expand(x.shape[1], -1))
 
 
-def whole(rec: Any, model: Attention, keep: str) -> None:
-    """Each call by itself is what it was."""
-    calls = rec.calls("")
-    for call, (q, k, seen) in zip(calls, model.asked, strict=True):
-        expected = (q @ k.mT * D**-0.5).masked_fill(~seen, -torch.inf).softmax(-1)
-        np.testing.assert_allclose(call.received(), expected.sum(2), atol=1e-5)
+def expected(asked: tuple[Tensor, Tensor, Tensor]) -> np.ndarray:
+    """The weights of one call."""
+    q, k, seen = asked
+    return (q @ k.mT * D**-0.5).masked_fill(~seen, -torch.inf).softmax(-1).numpy()
+
+
+def whole(rec: Any, model: Attention, keep: str, name: str = "") -> None:
+    """Each call by itself is what it was, with room to spare at its end or without."""
+    for call, asked in zip(rec.calls(name), model.asked, strict=True):
+        weights = expected(asked)
+        received = call.received()
+        np.testing.assert_allclose(received, weights.sum(2)[..., : received.shape[2]], atol=1e-5)
+        assert not weights[..., received.shape[2] :].any()
         if keep != "statistics":
-            np.testing.assert_allclose(call.weights, expected, atol=1e-5)
-    assert str(rec)
+            np.testing.assert_allclose(call.weights, weights[..., : received.shape[2]], atol=1e-5)
 
 
 @KEEP
@@ -102,6 +111,7 @@ def test_a_call_is_whole_though_some_of_it_was_taken_back(keep: str, mix: Callab
         model(torch.randn(1, 1, W))
     whole(rec, model, keep)
     assert rec[""].lse.shape == (1, H, 5)
+    assert str(rec)
 
 
 @KEEP
@@ -155,3 +165,183 @@ def test_learned_keys_begin_every_text(
 
 def folder(keep: str, path: Any) -> dict[str, Any]:
     return {"folder": path} if keep == "disk" else {}
+
+
+@KEEP
+@MIX
+@pytest.mark.parametrize("back", [2, 4])
+def test_tokens_taken_back_in_room_to_spare(keep: str, mix: Callable[..., Tensor], back: int, tmp_path: Any) -> None:
+    torch.manual_seed(0)
+    model, x = Stepped(mix, room=20), torch.randn(1, 9, W)
+    with torch.no_grad(), overt.record(model, keep=keep, **folder(keep, tmp_path)) as rec:
+        model(x[:, :5])
+        model.count -= back
+        model(x[:, 5:6])
+        model.count -= 1
+        model(x[:, 6:])
+    whole(rec, model, keep)
+    model.room = 0
+    same(rec[""], once(model, torch.cat([x[:, : 5 - back], x[:, 6:]], 1)))
+
+
+@KEEP
+def test_keys_tell_where_a_token_stands_that_comes_again_and_again(keep: str, tmp_path: Any) -> None:
+    torch.manual_seed(0)
+    model, token = Stepped(MIXES[0], turn=True, last=3), torch.randn(1, 1, W)
+    with torch.no_grad(), overt.record(model, keep=keep, **folder(keep, tmp_path)) as rec:
+        for n in (6, 1, 2, 1):
+            model(token.expand(1, n, W))
+    whole(rec, model, keep)
+    same(rec[""], once(model, token.expand(1, 10, W)))
+
+
+class Stepped(Attention):
+    """Causal self-attention that keeps what it read, in room to spare or not, or sees the last of it only."""
+
+    def __init__(
+        self,
+        mix: Callable[..., Tensor],
+        *,
+        turn: bool = False,
+        room: int = 0,
+        last: int | None = None,
+        learned: int = 0,
+        strict: bool = False,
+    ) -> None:
+        super().__init__(mix)
+        self.turn, self.room, self.last, self.strict = turn, room, last, strict
+        self.learned = nn.Parameter(torch.randn(2, 1, H, learned, D))
+        self.start(1)
+
+    def start(self, batch: int) -> None:
+        """Begin a text."""
+        self.count = self.learned.shape[3]
+        spare = torch.zeros(2, batch, H, max(self.room - self.count, 0), D)
+        self.known = torch.cat([self.learned.expand(2, batch, *self.learned.shape[2:]), spare], 3).detach()
+
+    def forward(self, x: Tensor) -> Tensor:
+        T = x.shape[1]
+        q, k, v = map(self.split, (self.q(x), *self.kv(x).chunk(2, -1)))
+        places = torch.arange(self.count, self.count + T)
+        if self.turn:
+            angles = places[:, None] * torch.tensor([1.0, 0.3])
+            q, k = (turned(y, angles.cos(), angles.sin()) for y in (q, k))
+        new = torch.stack([k, v])
+        known = torch.cat([self.known[:, :, :, : self.count], new, self.known[:, :, :, self.count + T :]], 3)
+        self.known, self.count = known if self.room else known[:, :, :, : self.count + T], self.count + T
+        first = 0 if self.last is None else max(self.count - T - self.last, 0)
+        keys = torch.arange(first, self.known.shape[3])
+        seen = (keys <= places[:, None] - int(self.strict)) | (keys == 0)
+        if self.last is not None:
+            seen &= keys >= places[:, None] - self.last
+        return self.attend(x, *self.known[:, :, :, first:], seen)
+
+
+def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
+
+
+def same(seen: Any, asked: tuple[Tensor, Tensor, Tensor]) -> None:
+    """What was joined is what one pass over the whole text asked."""
+    weights = expected(asked)
+    assert seen.lse.shape == weights.shape[:3]
+    entropy = -(weights * np.log(np.where(weights > 0, weights, 1))).sum(-1)
+    np.testing.assert_allclose(seen.entropy(), entropy, atol=1e-5)
+    if seen.kept is None:
+        # Of a single call nobody knows how much is room to spare.
+        found = np.asarray(seen.weights)
+        assert seen.steps == 1 or found.shape == weights.shape
+        np.testing.assert_allclose(found[..., : weights.shape[-1]], weights, atol=1e-5)
+
+
+def once(model: Stepped, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What one pass over the whole text asks."""
+    model.start(len(x))
+    with torch.no_grad():
+        model(x)
+    return model.asked.pop()
+
+
+class Decoder(nn.Module):
+    """Tokens, their attention to each other, and to a memory."""
+
+    def __init__(self, own: Stepped, across: Attention) -> None:
+        super().__init__()
+        self.tokens, self.own, self.across = nn.Embedding(4, W), own, across
+
+    def forward(self, ids: Tensor, memory: Tensor) -> Tensor:
+        x = self.tokens(ids)
+        x = x + self.own(x)
+        return x + self.across(x, memory)
+
+
+SCRIPTS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("read"), st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=1, max_size=5)
+        ),
+        st.tuples(st.just("back"), st.integers(1, 6)),
+        st.tuples(st.just("rows"), st.lists(st.integers(0, 2), min_size=3, max_size=3)),
+        st.tuples(st.just("new"), st.booleans()),
+    ),
+    min_size=2,
+    max_size=7,
+)
+
+
+@given(
+    script=SCRIPTS,
+    kind=st.sampled_from([{}, {"room": 48}, {"last": 2}, {"last": 3}]),
+    turn=st.booleans(),
+    learned=st.sampled_from([0, 0, 2]),
+    strict=st.sampled_from([False, False, True]),
+    mix=st.sampled_from(["sdpa", "by hand"]),
+    batch=st.sampled_from([1, 3]),
+    memories=st.sampled_from([1, 3]),
+    keep=st.sampled_from(["qk", "statistics"]),
+)
+def test_what_is_joined_is_what_one_pass_gives(
+    script: list[tuple[str, Any]],
+    kind: dict[str, int],
+    mix: str,
+    batch: int,
+    memories: int,
+    keep: str,
+    **options: Any,
+) -> None:
+    torch.manual_seed(0)
+    mixes = MIXES[mix == "by hand"]
+    own = Stepped(mixes, **kind, **options)
+    model, memory = Decoder(own, Attention(mixes)), torch.randn(memories, 4, W).expand(3, -1, -1)[:batch]
+    texts: list[list[int]] = [[] for _ in range(batch)]
+    own.start(batch)
+    with torch.no_grad(), overt.record(model, keep=keep) as rec:
+        # What was taken back or moved is seen where something is read.
+        for what, how in [("read", [[0, 1, 2]]), *script, ("read", [[1, 1, 0]])]:
+            if what == "read":
+                texts = [[*text, *(ids[b] for ids in how)] for b, text in enumerate(texts)]
+                model(torch.tensor([list(ids[:batch]) for ids in how]).T, memory)
+            elif what == "back" and how <= len(texts[0]):
+                texts, own.count = [text[:-how] for text in texts], own.count - how
+            elif what == "rows" and batch > 1:
+                texts, own.known = [texts[b] for b in how], own.known[:, how]
+                memory = memory[how]
+            elif what == "new":
+                texts = [[] for _ in texts]
+                if how and own.room:
+                    own.count = own.learned.shape[3]
+                else:
+                    own.start(batch)
+    for name, module in (("own", own), ("across", model.across)):
+        whole(rec, module, keep, name)
+    own.room = 0
+    own.start(batch)
+    with torch.no_grad():
+        model(torch.tensor(texts), memory)
+    for name, module in (("own", own), ("across", model.across)):
+        try:
+            seen = rec[name]
+        except RecordingError:
+            continue
+        same(seen, module.asked[-1])

@@ -171,6 +171,13 @@ def test_generation_files_and_names(model: Path, capsys: pytest.CaptureFixture[s
     assert found["attentions"][0]["calls"] == 3
     names.write_text("\n".join("ABCDEFG"))
     assert "what the last token, G@6, looked at" in run(capsys, model, TEXT, "--tokens", names)[1]
+    for wrong in ("ABCDEF", "ABCDEFGH"):
+        names.write_text("\n".join(wrong))
+        for more in ((), ("--json",), ("--page", tmp_path / "b.html"), ("--save", tmp_path / "b.npz")):
+            message = f"overt: {names} names {len(wrong)} tokens, but there are 7: give one name a line\n"
+            assert run(capsys, model, TEXT, "--tokens", names, *more) == (2, "", message)
+    assert not (tmp_path / "b.html").exists()
+    assert not (tmp_path / "b.npz").exists()
 
 
 def test_an_encoder_decoder_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from torch import Tensor
 
 import overt
@@ -162,6 +162,19 @@ def test_generated_problems_are_those_of_arrays(case: Case) -> None:
         (blocks.weights(asked, lse), np.asarray(expected.weights)),
     ):
         np.testing.assert_allclose(asked.outward(ours).numpy(), theirs, rtol=tolerance, atol=tolerance)
+
+
+@given(cases(dtypes=("float16", "bfloat16")))
+@settings(max_examples=60)
+def test_generated_problems_of_half_types_are_those_of_the_definition(case: Case) -> None:
+    wide, kind = case.wide(), torch.bfloat16 if case.q.dtype.name == "bfloat16" else torch.float16
+    q, k, v = (torch.from_numpy(x.astype(np.float32)).to(kind) for x in (case.q, case.k, case.v))
+    sinks = case.options.get("sinks")
+    options = {**case.options, "sinks": None if sinks is None else torch.from_numpy(sinks.astype(np.float32))}
+    exact, seen = overt.attend(wide.q, wide.k, wide.v, **wide.options), attend(q, k, v, **options)
+    asked = call(q, k, v, **options).opened(q, k, v)
+    for lse in (seen.lse, asked.outward(blocks.forward(asked)[1])):
+        np.testing.assert_allclose(lse.numpy(), exact.lse, rtol=3e-4, atol=3e-4)
 
 
 class Blocked(Attended):

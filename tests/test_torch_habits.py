@@ -398,6 +398,14 @@ def test_what_is_read_is_not_mapped_over() -> None:
     q = torch.randn(2, 5, 8)
     with pytest.raises(ArgumentError, match=r"the numbers of cu_seqlens are read here, and what torch\.vmap maps"):
         torch.vmap(lambda n: attention(q, q, q, mask=overt.packed(n)))(torch.tensor([[0, 2, 5]]))
+    # A function is asked about cells where the tensors are that it holds, unless numbers are read on the host.
+    ids = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 1, 2, 2]])
+    same = [overt.where(lambda b, h, t, s, own=own: own[t] == own[s]) for own in ids]
+    expected = torch.stack([attention(q, q, q, mask=mask) for mask in same])
+    mapped = torch.vmap(lambda own: attention(q, q, q, mask=overt.where(lambda b, h, t, s: own[t] == own[s])))(ids)
+    torch.testing.assert_close(mapped, expected)
+    with pytest.raises(ArgumentError, match=r"the numbers of what the predicate says are read here, and what torch\."):
+        torch.vmap(lambda own: overt.where(lambda b, h, t, s: own[t] == own[s]).dense(5, 5))(ids)
 
 
 def test_an_open_result_is_compiled_whole() -> None:

@@ -285,3 +285,20 @@ def test_what_does_not_fit_is_named() -> None:
             module(*arguments, need_weights=False, **options)
     with pytest.raises(ArgumentError, match="is_causal is a hint"):
         module(x, x, x, need_weights=False, is_causal=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_masks_of_half_types_add_up_in_float32(dtype: torch.dtype) -> None:
+    torch.manual_seed(3)
+    ours = MultiheadAttention(E, H, batch_first=True).to(dtype)
+    exact = copy.deepcopy(ours).double()
+    q, k = torch.randn(N, L, E).to(dtype), torch.randn(N, S, E).to(dtype)
+    # Beside a large number, which moves no weight, half types have no room for small ones.
+    padding, mask = torch.full((N, S), 512.0), 4 * torch.rand(L, S)
+    given = {"key_padding_mask": padding.to(dtype), "attn_mask": mask.to(dtype)}
+    wide = {name: x.double() for name, x in given.items()}
+    seen = ours(q, k, k, **given, attended=True)[1]
+    expected = exact(q.double(), k.double(), k.double(), **wide, attended=True)[1]
+    # Projections are rounded to the half type.
+    tolerance = {torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
+    torch.testing.assert_close(seen.weights[...].double(), expected.weights[...], rtol=0, atol=tolerance)

@@ -272,3 +272,27 @@ def test_an_additive_score_without_a_bias_names_none() -> None:
     steps = overt.trace(Q, K, V, score=overt.additive(WQ, WK, A))
     assert steps.step("projected query").formula == "q W_qᵀ"
     np.testing.assert_allclose(steps["projected query"], Q @ WQ.T)
+
+
+@pytest.mark.parametrize(
+    ("function", "gave"),
+    [
+        (lambda q, k: None, "None"),
+        (lambda q, k: 5, "an object of type int"),
+        (lambda q, k: q, "an object of type"),
+        (lambda q, k: (q, k), "an object of type tuple"),
+        (lambda q, k: len(q), "an object of type int"),
+    ],
+)
+@pytest.mark.parametrize("lists", [False, True])
+def test_a_function_that_computes_nothing_is_told_so(function: Any, gave: str, lists: bool) -> None:
+    q = np.ones((2, 4, 3))
+    given = [q.tolist()] * 2 if lists else [q] * 2
+    message = f"returned {gave}.* and did nothing with arrays that could be seen: let it compute something"
+    with pytest.raises(ArgumentError, match=message):
+        overt.trace(function, *given)
+
+
+def test_a_function_that_lists_do_not_know_is_told_of_arrays() -> None:
+    with pytest.raises(ArgumentError, match="returned an object of type int and did nothing"):
+        overt.trace(lambda q, k: q.shape[0], np.ones((2, 3)), np.ones((2, 3)))

@@ -26,6 +26,7 @@ from safetensors.numpy import save_file
 import overt
 from overt import kernels
 from overt.cli import main
+from overt.cli.printed import in_json
 from overt.errors import ArgumentError, DtypeError, FileError, OvertError, ShapeError
 from overt.views import View, stored, terminal
 from overt.views import paper as papers
@@ -446,7 +447,7 @@ def test_titles_and_names_of_attentions_do_no_harm(tmp_path: Path, hostile: str)
     view.page(tmp_path / "x.html")
     view.csv(tmp_path / "x.csv")
     view._repr_mimebundle_()["text/html"].encode()
-    json.dumps(view.as_dict(), ensure_ascii=False).encode()
+    assert json.loads(in_json(view.as_dict()).encode())["title"] == hostile
     view.figure().canvas.draw()
     assert load(view.save(tmp_path / "x.npz"))[0].name in (hostile, "")
 
@@ -779,6 +780,28 @@ def test_dtypes_of_files(tmp_path: Path, dtype: Any) -> None:
     np.testing.assert_allclose(again.seen.weights[...], seen.weights[...], rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+def test_sums_of_biases_come_back(tmp_path: Path, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    H, T = 2, 6
+    q, x = (rng.normal(size=(H, T, n)).astype(dtype) for n in (4, T))
+    slopes, table = (rng.random(shape).astype(dtype) for shape in ((H,), (8, H)))
+    # Beside a large number, which moves no weight, half types have no room for small ones.
+    large = overt.relative(table) + np.full((1, 1), 512, dtype) + x
+    for bias in (large, overt.alibi(slopes) + x, overt.alibi(slopes) + overt.alibi(2 * slopes)):
+        exact = bias.exchanged(tuple(np.asarray(x, np.float64) for x in bias.parameter))
+        wide = q.astype(np.float64)
+        expected = overt.attend(wide, wide, wide, bias=exact).weights[...]
+        seen = overt.attend(q, q, q, bias=bias)
+        (again,) = load(View(seen).save(tmp_path / "x.npz"))
+        View(seen).page(tmp_path / "x.html")
+        for one in (seen, again.seen):
+            np.testing.assert_allclose(one.weights[...], expected, rtol=0, atol=1e-12 if dtype == np.float64 else 5e-5)
+    packed = overt.attend(q, q, q, bias=overt.alibi(slopes), mask=overt.packed(np.array([0, 2, 6])))
+    (again,) = load(View(packed).save(tmp_path / "x.npz"))
+    np.testing.assert_allclose(again.seen.weights[...], packed.weights[...], rtol=0, atol=1e-6)
+
+
 def test_safetensors(tmp_path: Path) -> None:
     save_file({"q": Q, "k": K, "v": V}, tmp_path / "x.safetensors")
     (part,) = load(tmp_path / "x.safetensors")
@@ -832,15 +855,36 @@ def test_csv(tmp_path: Path) -> None:
         h, t, rank = (int(line[name]) for name in ("head", "query", "rank"))
         assert int(line["key"]) == indices[h, t, rank]
         assert float(line["weight"]) == weights[h, t, rank]
-        assert line["key token"] == ["a,b", 'c"d', "e⏎f", "g"][int(line["key"])]
+        assert line["key token"] == ["a,b", 'c"d', "e\nf", "g"][int(line["key"])]
 
 
 def test_names_are_no_formulas_of_a_spreadsheet(tmp_path: Path) -> None:
-    names = ["=1+1", " @SUM(A1)", "＝1", "-5", "+a", "a=b"]
-    x = np.zeros((6, 1))
+    names = ["=1+1", " @SUM(A1)", "＝1", "-5", "+a", "'+a", "'", "a=b"]
+    x = np.zeros((8, 1))
     with View(overt.attend(x, x, x), tokens=names).csv(tmp_path / "x.csv").open(newline="") as file:
         found = {line["query token"] for line in csv.DictReader(file)}
     assert found == {*(f"'{name}" for name in names[:-1]), "a=b"}
+
+
+RAW = ["\x1b[2J", "a\tb\r\n", " ", "", "\u202e", "\x9b1m", "\ue000", "好 👩\u200d🚀", "\0", '",', "x" * 20_000]
+
+
+def test_data_hold_tokens_as_they_are(tmp_path: Path) -> None:
+    x = np.ones((len(RAW), 1))
+    view = View(Labelled(overt.attend(x, x, x), RAW, name="a\x07", source="b\n"), title="\x1bc")
+    found = view.as_dict(k=1)
+    (part,) = found["attentions"]
+    assert (part["tokens"], part["queries"], part["name"], found["title"]) == (RAW, RAW, "b\n · a\x07", "\x1bc")
+    with view.csv(tmp_path / "x.csv", k=1).open(newline="", encoding="utf-8") as file:
+        assert [line["query token"] for line in csv.DictReader(file)] == RAW
+    view.save(tmp_path / "x.npz")
+    code, out, _ = run("show", "data", str(tmp_path / "x.npz"))
+    assert code == 0
+    assert out.removesuffix("\n").isprintable()
+    assert "好" in out
+    assert json.loads(out)["attentions"][0]["tokens"] == RAW
+    assert run("show", "data", str(tmp_path / "x.npz"), "-o", str(tmp_path / "x.json"))[0] == 0
+    assert (tmp_path / "x.json").read_text("utf-8") == out
 
 
 def test_a_notebook_shows_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1157,6 +1201,53 @@ def test_data_are_of_the_kind_that_their_name_says(tmp_path: Path) -> None:
         assert (tmp_path / f"{prefix}json").read_text() == printed
         assert len((tmp_path / f"{prefix}csv").read_text().splitlines()) == 3
         assert load(tmp_path / f"{prefix}npz")[0].keys == ("bat", "cave", "racket")
+
+
+def overt_of(folder: Path, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """The command as another process, in a folder."""
+    program = "import os, sys; os.chdir(sys.argv.pop(1)); from overt.cli import main; main()"
+    whole = [sys.executable, "-c", program, str(folder), *arguments]
+    return subprocess.run(whole, input=given, capture_output=True, text=True, encoding="utf-8", timeout=100)
+
+
+def test_a_dash_is_a_standard_stream(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", q=Q, k=K, v=V)
+    printed = run("show", "data", str(tmp_path / "x.npz"))[1]
+    assert overt_of(tmp_path, "show", "data", "x.npz", "-o", "-").stdout == printed
+    assert overt_of(tmp_path, "show", "data", "x.npz", "-o", "-", "--format", "csv").stdout.startswith("layer,name")
+    page = overt_of(tmp_path, "show", "page", "x.npz", "-o", "-").stdout
+    assert (page.startswith("<!doctype html>"), page.rstrip().endswith("</html>")) == (True, True)
+    found = overt_of(tmp_path, "show", "data", "x.npz", "--tokens", "-", given="α\nb\nc\nd\n").stdout
+    assert json.loads(found)["attentions"][0]["tokens"] == ["α", "b", "c", "d"]
+    figure = overt_of(tmp_path, "show", "figure", "x.npz", "-o", "-")
+    assert (figure.returncode, figure.stdout, len(figure.stderr.splitlines())) == (2, "", 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
+    assert overt_of(tmp_path, "show", "data", "x.npz", "-o", "./-", "--format", "json").returncode == 0
+    assert (tmp_path / "-").read_text() == printed
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("attend", "-", "k.npy", "v.npy", "-o", "seen"),
+        ("attend", "q.npy", "k.npy", "v.npy", "-o", "-"),
+        ("train", "pairs.tsv", "-o", "-"),
+        ("export", "en-zh", "--to", "ctranslate2", "-o", "-"),
+        ("record", "model", "text", "--page", "-"),
+        ("record", "model", "text", "--save", "-"),
+        ("check", "x.py", "--junit", "-"),
+    ],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_a_dash_is_refused_where_there_is_no_stream(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main(list(arguments))
+    out, err = capsys.readouterr()
+    assert (stopped.value.code, out, list(tmp_path.iterdir())) == (2, "", [])
+    assert re.fullmatch(r"overt: Invalid value for '.*': standard input and output will not do here: .* \./-\)\n", err)
 
 
 def test_a_file_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,6 @@ from overt.grid import (
     plain,
     uncalled,
     whole,
-    widened,
 )
 from overt.masks import Mask, as_offset
 
@@ -166,30 +165,21 @@ class Sum(Bias):
             part.check(shape)
 
     def at(self, cells: Cells) -> Array:
-        return added(part.at(cells) for part in self.parts)
+        return added((part.at(cells) for part in self.parts), np.dtype(np.float64))
 
     def view(self, shape: Shape, dtype: np.dtype, t: range | None = None, s: range | None = None) -> np.ndarray | None:
         tables = [part.table(shape, t, s) if isinstance(part, Distance) else None for part in self.parts]
         known = [table for table in tables if table is not None]
-        return _slide(added(known), shape, dtype, t, s) if len(known) == len(tables) else None
+        return _slide(added(known, dtype), shape, dtype, t, s) if len(known) == len(tables) else None
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: tuple[np.ndarray, ...]) -> None:
         for part, own in zip(self.parts, into, strict=True):
             part.pull(gradient, cells, own)
 
 
-def added(numbers: Iterable[Array]) -> Array:
-    """What several biases add up to, of half types in float32, as the scores are."""
-    return reduce(operator.add, map(_wide, numbers))
-
-
-def _wide(x: Array) -> Array:
-    if dtype_name(x) not in ("float16", "bfloat16"):
-        return x
-    if isinstance(x, np.ndarray):
-        return widened(x, np.dtype(np.float32))
-    xp = array_namespace(x)
-    return xp.astype(x, xp.float32)
+def added(numbers: Iterable[np.ndarray], dtype: np.dtype) -> np.ndarray:
+    """What several biases add up to, in the dtype of scores or in a wider one of theirs: narrower ones would round."""
+    return reduce(operator.add, numbers, np.zeros((), dtype))
 
 
 class Distance(Bias):
@@ -273,8 +263,9 @@ class Alibi(Distance):
         if isinstance(slopes, np.ndarray):
             return -slopes * np.abs(distance)
         # Other libraries multiply by whole numbers in the dtype of the slopes, or not at all.
-        xp, slopes = array_namespace(slopes), _wide(slopes)
-        return -slopes * xp.asarray(np.abs(distance), dtype=slopes.dtype, device=device(slopes))
+        xp = array_namespace(slopes)
+        wide = xp.float64 if dtype_name(slopes) == "float64" else xp.float32
+        return -xp.astype(slopes, wide) * xp.asarray(np.abs(distance), dtype=wide, device=device(slopes))
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
         distance = np.abs(cells.s - cells.position(self.offset))

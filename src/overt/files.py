@@ -7,15 +7,19 @@ goes on; memory beside the arrays themselves, which the system pages in and out,
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import io
 import json
+import os
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -37,7 +41,7 @@ _ROWS, _KEYS, _MOST_KEYS = 1 << 19, 1 << 20, 1 << 14
 _CELLS = 1 << 30
 # Seconds after which what is done is written down.
 _SAVED = 10.0
-_STATE = "unfinished.npz"
+_STATE, _LOCK, _SAID = "unfinished.npz", "unfinished.lock", "attention.json"
 _MAGIC = b"\x93NUMPY"
 _ARRAYS = ("output", "lse", "received", "entropy", "indices", "weights")
 
@@ -66,7 +70,7 @@ class Stored:
         """Open a folder.  Raises FileError where no finished attention is in it."""
         folder = Path(folder)
         try:
-            said = json.loads((folder / "attention.json").read_text())
+            said = json.loads((folder / _SAID).read_text())
             rows, identity = range(*said["rows"]), str(said.get("identity", ""))
         except (OSError, ValueError, KeyError, TypeError):
             raise FileError(f"{folder} holds no finished attention: overt attend writes it, --resume goes on") from None
@@ -99,6 +103,7 @@ def attend(
     report: told how many cells of the score matrix are done, and of how many, after each block.
 
     resume: go on where a run of the same arrays and options was stopped; overwrite: begin anew where something is.
+    Both together go on where a run has not ended, and else begin anew.
     Memory beyond that of the arrays is at most 64 MiB.  Raises FileError for what cannot be read, written or resumed.
     """
     given = [x if isinstance(x, np.ndarray) else mapped(Path(x)) for x in (q, k, v)]
@@ -116,7 +121,47 @@ def attend(
         read = x.filename if isinstance(x, np.memmap) else None
         if read and any(path.exists() and path.samefile(read) for path in written):
             raise FileError(f"{name} is {read}, which would be written over: choose another folder for the results")
-    return _Run(folder, problem, rows, top, resume, overwrite).run(report or (lambda done, total: None))
+    with _alone(folder):
+        return _Run(folder, problem, rows, top, resume, overwrite).run(report or (lambda done, total: None))
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """The folder, with a lock on it that the system takes back from a process that dies.  Raises FileError."""
+    absent = [path for path in (folder, *folder.parents) if not path.exists()]
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            while not _locked(file := held.enter_context((folder / _LOCK).open("ab")), folder / _LOCK):
+                file.close()
+        except BlockingIOError:
+            raise FileError(
+                f"another run writes into {folder}: wait until it has ended, or choose another folder"
+            ) from None
+        except FileExistsError:
+            raise FileError(f"{folder} is a file: choose a folder for the results") from None
+        except OSError as error:
+            raise FileError(f"cannot write to {folder}: {error.strerror or error}") from None
+        try:
+            yield
+        finally:
+            (folder / _LOCK).unlink(missing_ok=True)
+            # Where nothing was written there is no folder, either.
+            with suppress(OSError):
+                for path in absent:
+                    path.rmdir()
+
+
+def _locked(file: IO[bytes], path: Path) -> bool:
+    """Lock a file, unless who had the lock before has removed it at the end.  Raises BlockingIOError."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        # Some filesystems have no locks.
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+        return True
+    return path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
 
 
 class _Run:
@@ -126,11 +171,19 @@ class _Run:
         self.folder, self.problem, self.rows, self.top = folder, problem, rows, top
         self.asked = replace(problem, q=problem.q[:0], k=problem.k[:0], v=problem.v[:0])
         self.state = folder / _STATE
-        there = folder.exists() and any(folder.iterdir())
-        if resume and not self.state.exists():
-            raise FileError(f"there is nothing to resume in {folder}: leave out --resume (resume=True)")
-        if there and not resume and not overwrite:
-            raise FileError(f"{folder} is not empty: say --resume or --overwrite, or choose another folder")
+        there = any(path.name != _LOCK for path in folder.iterdir())
+        begun, why = self.state.exists(), ""
+        if begun and not resume:
+            why = f"{folder} holds a run that has not ended: --resume goes on, --overwrite begins anew"
+        elif not begun and (folder / _SAID).exists():
+            why = f"{folder} is finished: overt show {folder} shows it; --overwrite begins anew"
+        elif not begun and resume:
+            why = f"there is nothing to resume in {folder}: leave out --resume (resume=True)"
+        elif not begun and there:
+            why = f"{folder} is not empty: --overwrite writes there all the same"
+        if why and not overwrite:
+            raise FileError(f"{why}, or choose another folder")
+        resume = resume and begun
         self.identity = identity(problem, rows, top)
         B, H, S = problem.shape.B, problem.shape.H, problem.shape.S
         wide, E, T = np.dtype(problem.accumulate), problem.v.shape[-1], len(rows)
@@ -154,7 +207,6 @@ class _Run:
         # array as often as one likes: wherever a run stops, a block is done and counted, or neither.
         self.last: tuple[int, slice, Any] = 0, slice(0), 0
         self.received = np.zeros((per_key, S))
-        folder.mkdir(parents=True, exist_ok=True)
         if resume:
             self._restore()
         else:
@@ -185,7 +237,7 @@ class _Run:
             self._save()
             raise
         # It tells of what is replaced.
-        (self.folder / "attention.json").unlink(missing_ok=True)
+        (self.folder / _SAID).unlink(missing_ok=True)
         for name, array in self.arrays.items():
             array.flush()
             _part(self.folder, name).replace(self.folder / f"{name}.npy")
@@ -197,7 +249,7 @@ class _Run:
             "cells": total,
             "seconds": round(time.monotonic() - begun, 3),
         }
-        with replaced(self.folder / "attention.json") as file:
+        with replaced(self.folder / _SAID) as file:
             file.write(json.dumps(said, ensure_ascii=False, indent=2).encode())
         self.state.unlink()
         return Stored.of(self.folder)
@@ -325,7 +377,9 @@ def mapped(path: Path) -> np.ndarray:
         if magic == _MAGIC:
             return np.lib.format.open_memmap(path, mode="r")
         why = "it is an .npz archive" if magic.startswith(b"PK") else "it is no .npy file"
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        why = error.strerror or str(error)
+    except ValueError as error:
         why = str(error)
     raise FileError(f"cannot read {path}: {why}; give an .npy file of one array, as numpy.save writes it")
 

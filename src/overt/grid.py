@@ -151,7 +151,7 @@ class Cells:
 
     def ask(self, predicate: Callable[..., Array]) -> Array:
         """What a function of (b, h, t, s) says about these cells."""
-        return np.asarray(plain("what the predicate says", predicate(self.b, self.h, self.t, self.s)))
+        return host("what the predicate says", predicate(self.b, self.h, self.t, self.s))
 
     def sequence(self) -> Array:
         """Number of each query's packed sequence."""

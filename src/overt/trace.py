@@ -161,10 +161,18 @@ def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeT
     if library not in ("numpy", library_of((args, kwargs, function))):
         result, operations = record_operations(function, *args, _library=library, **kwargs)
     if not operations and any(hasattr(x, "shape") for x in leaves((listed, named))):
-        result, operations, ours = _of_numbers(function, listed, named)
+        try:
+            found, operations, ours = _of_numbers(function, listed, named)
+        except Exception:  # What it does with arrays need not be possible with lists.
+            operations = []
+        # To take numbers out of lists, and to give them back, is to compute nothing.
+        operations = operations if any(x.name not in ("index", "array") for x in operations) else []
+        result = found if operations else result
     if not operations:
+        gave = "None" if result is None else f"an object of type {type(result).__name__}"
         raise ArgumentError(
-            f"{name} did nothing with arrays that could be seen: give it arrays of NumPy, torch or JAX, uncompiled"
+            f"{name} returned {gave} and did nothing with arrays that could be seen: let it compute something of "
+            "arrays of NumPy, torch or JAX, uncompiled"
         )
     # What finds attention in code is loaded when some is traced, so that importing overt stays quick.
     from overt.recorder.roles import roles

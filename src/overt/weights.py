@@ -163,8 +163,8 @@ class Weights(Generic[ArrayT]):
             scores = problem.score.pairs(np, q, k)
             if problem.softcap is not None:
                 scores = problem.softcap * np.tanh(scores / problem.softcap)
-            if problem.bias is not None:
-                scores = scores + problem.bias.at(cells)
+            for term in () if problem.bias is None else problem.bias.terms:
+                scores = scores + term.at(cells)
             visible = scores > -np.inf if problem.mask is None else problem.mask.visible(cells) & (scores != -np.inf)
             lse = self._lse[b, h, t]
             found = np.where(visible, np.exp(scores - np.where(lse == -np.inf, 0, lse)), 0)

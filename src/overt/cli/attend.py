@@ -30,7 +30,7 @@ _MMAP_THRESHOLD = -3
 @click.option("--causal", "is_causal", is_flag=True, help="Let no query look at keys after its own position.")
 @click.option("--window", "sides", type=click.IntRange(0), nargs=2, help="Keys from so many before to so many after.")
 @click.option("--rows", help="Queries FROM:TO alone, such as 0:65536.")
-@click.option("--top", type=click.IntRange(0), default=8, show_default=True, help="The heaviest keys of each query.")
+@click.option("--top", type=click.IntRange(0), help="So many of the heaviest keys of each query: 8, or all if fewer.")
 @click.option("--scale", type=float, help="Of scores, by default 1/√D.")
 @click.option("--softcap", type=click.FloatRange(0, min_open=True), help="Scores become cap · tanh(scores / cap).")
 @click.option("--threads", type=click.IntRange(1), help="By default one per core.")
@@ -45,7 +45,7 @@ def command(
     is_causal: bool,
     sides: tuple[int, int] | None,
     rows: str | None,
-    top: int,
+    top: int | None,
     scale: float | None,
     softcap: float | None,
     threads: int | None,
@@ -68,6 +68,8 @@ def command(
     # As they are before they are read: what is written to them meanwhile is a change.
     stamps = {name: stamp(path) for name, path in given.items()}
     _give_back()
+    if top is None:
+        top = min((8, *files.mapped(k).shape[-2:-1]))
     with progress() as report:
         seen = files.attend(
             output,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import click
+
+from overt.cli.printed import in_json
 
 
 @click.command()
@@ -21,7 +21,7 @@ def command(as_json: bool) -> None:
         found = load(name).checkpoint
         size = sum(array.size for array in found.parameters.values())
         if as_json:
-            click.echo(json.dumps({"name": name, "parameters": size, **found.card}, ensure_ascii=False))
+            click.echo(in_json({"name": name, "parameters": size, **found.card}))
         else:
             kind = type(found.model).__name__.lower()
             scores = "  ".join(f"{key} {found.card[key]}" for key in ("bleu", "chrf", "exact") if key in found.card)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from overt.cli.paths import NAME, PATH
+from overt.cli.paths import LINES, NAME, PATH
+from overt.cli.printed import in_json
 from overt.cli.show import lines
 from overt.errors import ArgumentError, DependencyError
 
@@ -38,7 +38,7 @@ _WRITTEN = 20
 @click.argument("text", required=False)
 @click.option("--generate", type=click.IntRange(0), metavar="N", help="Let the model write N tokens, recorded too.")
 @click.option("--layers", multiple=True, metavar="GLOB", help='Record these modules alone, such as "*.self_attn".')
-@click.option("--tokens", type=PATH, help="Names of the tokens, one a line.")
+@click.option("--tokens", type=LINES, help="Names of the tokens, one a line.")
 @click.option("--page", type=PATH, help="Write one HTML file that needs no network.")
 @click.option("--save", type=PATH, help="Write the recording as .npz.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -70,9 +70,15 @@ def command(
         source = sources.folder(Path(what), text)
     if generate is None and source.both:
         generate = _WRITTEN
+    given = lines(tokens)
     with record(source.model, layers=list(layers) or None) as rec:
         written = source.run(generate)
-    names = _Names(source, written, lines(tokens))
+    if given is not None:
+        sizes = sorted({size for name in rec for size in rec[name].problem.shape.full[-2:]})
+        if len(given) not in sizes:
+            counts = ", ".join(map(str, sizes))
+            raise ArgumentError(f"{tokens} names {len(given)} tokens, but there are {counts}: give one name a line")
+    names = _Names(source, written, given)
     wrote = []
     if page is not None:
         wrote.append(rec.page(page, names.tokens, names.queries, title=text or what))
@@ -94,7 +100,7 @@ def command(
             "without": rec.without,
             "unseen": rec.unseen,
         }
-        click.echo(json.dumps(everything, ensure_ascii=False, allow_nan=False))
+        click.echo(in_json(everything))
         return
     from rich.cells import cell_len
     from rich.console import Console

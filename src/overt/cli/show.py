@@ -17,7 +17,8 @@ import click
 
 from overt.attended import Attended
 from overt.cli.attend import masked, stamp
-from overt.cli.paths import NAME, PATH
+from overt.cli.paths import LINES, NAME, WRITTEN
+from overt.cli.printed import in_json
 from overt.cli.progress import progress
 from overt.errors import ArgumentError, FileError, OvertError
 from overt.masks import Mask, causal
@@ -128,8 +129,8 @@ def _shown(function: Callable[..., None]) -> Callable[..., None]:
     @click.option("--layer", type=int, help="Show this layer alone.")
     @click.option("--name", help="Show attentions of this name alone, such as encoder, decoder or cross.")
     @click.option("--causal", "is_causal", is_flag=True, help="Let no query look at keys after its own position.")
-    @click.option("--tokens", type=PATH, help="Other names for the keys, one a line.")
-    @click.option("--queries", type=PATH, help="Other names for the queries.")
+    @click.option("--tokens", type=LINES, help="Other names for the keys, one a line.")
+    @click.option("--queries", type=LINES, help="Other names for the queries.")
     @wraps(function)
     def run(
         *,
@@ -163,7 +164,7 @@ def _shown(function: Callable[..., None]) -> Callable[..., None]:
 
 def _to(written: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The file that a command writes, and what it is."""
-    return click.option("-o", "--output", type=PATH, metavar="FILE", required=True, help=written)
+    return click.option("-o", "--output", type=WRITTEN, metavar="FILE", required=True, help=written)
 
 
 _log = click.option("--log", is_flag=True, help="Shade by decades, to see what is faint; else linear from 0 to 1.")
@@ -230,7 +231,7 @@ Examples:
   overt show data "I love you." --model en-zh -o love.npz
 """
 )
-@click.option("-o", "--output", type=PATH, metavar="FILE", help="By default standard output, as JSON.")
+@click.option("-o", "--output", type=WRITTEN, metavar="FILE", help="By default standard output, as JSON.")
 @click.option(
     "--format",
     "kind",
@@ -245,16 +246,16 @@ Examples:
 @_shown
 def data(view: View, output: Path | None, kind: str | None, top: int) -> None:
     """Write it for programs: JSON, CSV or NumPy's arrays."""
-    if kind is None:
-        kind = "json" if output is None else output.suffix.removeprefix(".")
     path = output or Path("/dev/stdout")
+    if kind is None:
+        kind = "json" if path == Path("/dev/stdout") else path.suffix.removeprefix(".")
     if kind == "json":
-        text = json.dumps(view.as_dict(top), ensure_ascii=False, allow_nan=False) + "\n"
+        text = in_json(view.as_dict(top))
         if output is None:
-            click.echo(text, nl=False)
+            click.echo(text)
         else:
             with replaced(output) as file:
-                file.write(text.encode())
+                file.write(f"{text}\n".encode())
     elif kind == "csv":
         view.csv(path, top)
     elif kind != "npz":
@@ -381,5 +382,7 @@ def lines(path: Path | None) -> list[str] | None:
         return None
     try:
         return path.read_text("utf-8").removesuffix("\n").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"cannot read {path}: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ArgumentError(f"cannot read {path}: not UTF-8 ({error.reason} at byte {error.start})") from None
+    except OSError as error:
+        raise ArgumentError(f"cannot read {path}: {error.strerror or error}") from None

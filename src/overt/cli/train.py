@@ -179,10 +179,11 @@ def _said(line: dict[str, Any], output: Path, epochs: int) -> str:
         case {"event": "start", "pairs": pairs, "limit": limit}:
             long = f"; {pairs['too_long']:,} left out as too long" if pairs["too_long"] else ""
             each = f" and {limit['ratio']:g} for each token of its source" if limit["ratio"] else ""
+            scored = f"dev is scored by BLEU {line['bleu_signature']}"
             return (
                 f"{pairs['train']:,} pairs to train on, {pairs['dev']:,} for dev, {pairs['test']:,} for a test{long}\n"
                 f"a translation may have {limit['extra']} tokens{each}\n"
-                f"dev is scored by BLEU {line['bleu_signature']}"
+                f"{scored if pairs['dev'] else 'without dev pairs the last epoch is kept'}"
             )
         case {"event": "resume", "step": step}:
             return f"goes on after step {step:,}"
@@ -190,7 +191,8 @@ def _said(line: dict[str, Any], output: Path, epochs: int) -> str:
             return "  ".join(_numbers(line, "event", "step", "seconds"))
         case {"event": "end", "kept": kept}:
             numbers = ", ".join(_numbers(kept, "epoch", "why", "loss", "tokens_per_second", "seconds"))
-            return f"kept epoch {kept['epoch']} of {epochs} in {output}: {kept['why']} ({numbers})"
+            scores = f" ({numbers})" if numbers else ""
+            return f"kept epoch {kept['epoch']} of {epochs} in {output}: {kept['why']}{scores}"
     return ""
 
 

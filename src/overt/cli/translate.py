@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -12,6 +11,7 @@ import click
 import numpy as np
 
 from overt.cli.paths import NAME
+from overt.cli.printed import in_json
 from overt.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -110,7 +110,10 @@ def command(
             _print(best, number, show, as_json, n_best)
             if cut := [len(one.target_tokens) for one in best if one.cut]:
                 name = "the translation" if text else f"the translation of line {number}"
-                click.echo(f"overt: {name} is cut at {max(cut)} tokens: --max-length allows for more", err=True)
+                click.echo(
+                    f"overt: {name} is cut at {max(cut)} token{'s' * (max(cut) > 1)}: --max-length allows for more",
+                    err=True,
+                )
         if trouble:
             raise trouble
 
@@ -139,7 +142,7 @@ def _print(found: list[Translation], number: int, show: bool, as_json: bool, n_b
         line = found[0].described()
         if n_best > 1:
             line["alternatives"] = [other.described() for other in found[1:]]
-        click.echo(json.dumps(line, ensure_ascii=False))
+        click.echo(in_json(line))
         return
     for one in found:
         click.echo(one.translation if n_best == 1 else f"{number}\t{one.score:.3f}\t{one.translation}")

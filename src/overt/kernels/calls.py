@@ -103,7 +103,8 @@ def _slices(
             shared = (
                 (term, None if x is None else x[:, :, rows, keys if x.shape[-1] > 1 else ALL]) for term, x in views
             )
-            summed = added(term.at(cells) if x is None else x for term, x in shared)
+            numbers = (term.at(cells) if x is None else x for term, x in shared)
+            summed = added(numbers, np.dtype(problem.accumulate))
             room["bias"] = _spread(summed, shape, keys, problem.accumulate, room.get("bias"))
             row_bias = np.broadcast_to(room["bias"], shape)
         native = _native.Problem(

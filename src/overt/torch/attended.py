@@ -197,8 +197,8 @@ class Weights(weights.Weights[Tensor]):
         scores = problem.score.pairs(xp, problem.q[b, h, t], problem.k[b, h // per_key, s])
         if problem.softcap is not None:
             scores = problem.softcap * torch.tanh(scores / problem.softcap)
-        if problem.bias is not None:
-            scores = scores + problem.beside(problem.bias.at(cells))
+        for term in () if problem.bias is None else problem.bias.terms:
+            scores = scores + problem.beside(term.at(cells))
         visible = scores != -torch.inf
         if problem.mask is not None:
             shown: Any = problem.mask.visible(blocks.DeviceCells.of_cells(cells, visible.device))

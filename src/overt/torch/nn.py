@@ -142,7 +142,9 @@ class MultiheadAttention(nn.MultiheadAttention):
             keep = seen if keep is None else keep & seen
             if mask.dtype != torch.bool:
                 finite = torch.where(seen, mask, 0.0)
-                bias = finite if bias is None else bias + finite
+                # Half types would round the sum.
+                wide = torch.promote_types(q.dtype, torch.float32)
+                bias = finite if bias is None else bias.to(wide) + finite.to(wide)
         # Layers of torch make floats of booleans, which leave nothing to be added.
         if (
             bias is not None

@@ -239,10 +239,10 @@ class Training:
             return _Measured(numbers, False, {}, [], "")
         scores, wrote = self.task.score(Translator.of(self.averaged({})))
         kept = progress.kept
-        if not kept:
-            why = "the first that was scored, and none since was better"
-        elif not self.task.dev:
+        if not self.task.dev:
             why = "the last: there are no dev pairs to choose by"
+        elif not kept:
+            why = "the first that was scored, and none since was better"
         elif gain := self.task.gain(wrote, progress.wrote):
             why = f"a significantly better score than epoch {kept['epoch']}" if gain > 0 else ""
         else:

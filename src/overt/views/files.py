@@ -19,7 +19,7 @@ import numpy as np
 from overt import reference
 from overt.attended import Attended
 from overt.attention import attend
-from overt.biases import Alibi, Bias, Dense, Relative, alibi, as_bias, relative
+from overt.biases import Alibi, Bias, Dense, Relative, added, alibi, as_bias, relative
 from overt.dropout import Dropout, dropout
 from overt.errors import ArgumentError, ShapeError
 from overt.given import given
@@ -140,10 +140,10 @@ def _bias_arrays(problem: Problem) -> dict[str, np.ndarray]:
         return found
     if sum(x.parameter.size if isinstance(x, Dense) else prod(shape.full) for x in rest) > _DENSE:
         raise ArgumentError(f"a bias of more than {_DENSE:,} numbers is too large for an .npz: write a page instead")
-    x = np.asarray(sum(np.asarray(term.at(shape.cells())) for term in rest))
+    x = added((term.at(shape.cells()) for term in rest), np.dtype(problem.accumulate))
     x = x.reshape((1,) * (4 - x.ndim) + x.shape)
     batch = shape.batch if x.shape[0] == shape.B else (1,) * len(shape.batch)
-    return found | {"bias": _plain(x.reshape(*batch, *x.shape[1:]))}
+    return found | {"bias": x.reshape(*batch, *x.shape[1:]).astype(problem.accumulate, copy=False)}
 
 
 def load(path: str | Path, *, mask: Mask | None = None) -> list[Labelled]:
@@ -356,32 +356,40 @@ def _plain(array: np.ndarray) -> np.ndarray:
 def csv(view: Subject, path: str | Path, k: int) -> Path:
     """The k heaviest keys of every query."""
     with replaced(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        # Half of a pair of surrogates is no text in UTF-8.
+        text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True)
         lines = writer(text)
         lines.writerow(("layer", "name", "row", "head", "query", "query token", "rank", "key", "key token", "weight"))
         for part in view.parts:
+            tokens, queries = part.tokens, part.named_queries
             for (b, h, t), found in _tops(part, k):
+                query = str(t) if queries is None else queries[t]
                 for rank, (s, w) in enumerate(found):
-                    name, query, key = map(_cell, (_named(part), part.query(t), part.key(s)))
-                    lines.writerow((part.layer, name, b, h, t, query, rank, s, key, repr(w)))
+                    key = str(s) if tokens is None else tokens[s]
+                    name, query_cell, key_cell = map(_cell, (_named(part), query, key))
+                    lines.writerow((part.layer, name, b, h, t, query_cell, rank, s, key_cell, repr(w)))
         text.detach()
     return Path(path)
 
 
 def _named(part: Labelled) -> str:
     """Its name, after its source where there are several."""
-    return " · ".join(readable(one) for one in (part.source, part.name) if one is not None)
+    return " · ".join(one for one in (part.source, part.name) if one is not None)
 
 
 def _cell(name: str) -> str:
-    """A name that no spreadsheet takes for a formula: a quote before it says that it is text."""
+    """A name that no spreadsheet takes for a formula: a quote before it says that it is text.
+
+    Before a quote stands another, so that without the first one every name is as it was.
+    """
     # Wide forms of these signs begin a formula as well.
-    return f"'{name}" if unicodedata.normalize("NFKC", name.lstrip()[:1]) in ("=", "+", "-", "@") else name
+    formula = unicodedata.normalize("NFKC", name.lstrip()[:1]) in ("=", "+", "-", "@")
+    return f"'{name}" if formula or name.startswith("'") else name
 
 
 def as_dict(view: Subject, k: int) -> dict[str, Any]:
     """What ``overt show data`` prints."""
-    found: dict[str, Any] = {"title": readable(view.title), "attentions": [_part(part, k) for part in view.parts]}
+    found: dict[str, Any] = {"title": view.title, "attentions": [_part(part, k) for part in view.parts]}
     if view.trace is not None:
         found["steps"] = [
             {
@@ -405,8 +413,8 @@ def _part(part: Labelled, k: int) -> dict[str, Any]:
         "name": _named(part),
         "shape": list(shape.full),
         "mask": None if part.problem.mask is None else repr(part.problem.mask),
-        "tokens": part.keys,
-        "queries": part.rows,
+        "tokens": None if part.tokens is None else list(part.tokens),
+        "queries": None if part.named_queries is None else list(part.named_queries),
         "entropy": host("entropy", part.seen.entropy()).tolist(),
         "received": host("received", part.seen.received()).tolist(),
         "top": [

@@ -89,13 +89,19 @@ class Labelled:
         """Readable names of the keys, if any."""
         return None if self.tokens is None else tuple(readable(token) for token in self.tokens)
 
+    @property
+    def named_queries(self) -> Sequence[str] | None:
+        """Names of the queries, if any: their own, or those of the last T keys."""
+        T, S = self.problem.shape.T, self.problem.shape.S
+        if self.queries is not None or self.tokens is None or T > S:
+            return self.queries
+        return self.tokens[S - T :]
+
     @cached_property
     def rows(self) -> tuple[str, ...] | None:
         """Readable names of the queries, if any."""
-        if self.queries is not None:
-            return tuple(readable(token) for token in self.queries)
-        T, S = self.problem.shape.T, self.problem.shape.S
-        return None if self.keys is None or T > S else self.keys[S - T :]
+        names = self.named_queries
+        return None if names is None else tuple(readable(token) for token in names)
 
     def visible(self, row: int, head: int, query: int | None = None) -> np.ndarray:
         """Which keys may be seen: (T, S) of one head, or (1, S) of one query."""

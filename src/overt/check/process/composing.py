@@ -263,7 +263,7 @@ def _put_together(tree: ast.AST) -> set[frozenset[str]]:
     """The places, or the names, of what a function returns as a tuple, or as a dictionary."""
     values = [n.value for n in ast.walk(tree) if isinstance(n, ast.Return)]
     tuples = {frozenset(map(str, range(len(x.elts)))) for x in values if isinstance(x, ast.Tuple)}
-    return tuples | {frozenset(key.value for key in x.keys if isinstance(key, ast.Constant)) for x in values
+    return tuples | {frozenset(str(key.value) for key in x.keys if isinstance(key, ast.Constant)) for x in values
                      if isinstance(x, ast.Dict)}  # fmt: skip
 
 

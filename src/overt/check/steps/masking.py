@@ -479,7 +479,7 @@ def _hides_rows(mask: np.ndarray, rows: np.ndarray) -> bool:
 def _hides_keys(mask: np.ndarray, cells: np.ndarray) -> bool:
     """Whether the keys that are hidden from all queries are those that a mask (…, keys) has as False."""
     n, length = mask.size // mask.shape[-1], mask.shape[-1]
-    hidden = cells.all(1)
+    hidden = np.asarray(cells.all(1))
     return len(hidden) % n == 0 and np.array_equal(
         np.repeat(~mask.reshape(n, length), len(hidden) // n, axis=0), hidden
     )

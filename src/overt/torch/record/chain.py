@@ -1,11 +1,14 @@
 """The calls of one attention that read one text, joined into one matrix.
 
 Shapes do not tell which keys a cache holds: static caches hold room to spare, sliding ones have let keys go, beams have
-changed places, and tokens that were guessed wrongly have been taken back.  The values tell: those of a key that is seen
-again are the same bits, so a few numbers of each are remembered and recognised.
+changed places, and tokens that were guessed wrongly have been taken back.  What is seen again tells, for its bits are
+the same: a few numbers of each key and value are remembered and recognised.  A call is joined where it fits in one
+place and no other.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,29 +22,48 @@ from overt.scores import scaled_dot
 from overt.torch.record.arrays import array
 from overt.torch.record.call import Call
 from overt.torch.record.keeping import Link, ends
+from overt.torch.record.marks import ONE, alike, certain, chosen, complete, relation
 from overt.torch.record.visible import Visible
 
 Part = tuple[Link, int, np.ndarray | None]
 """A link, how many of its first rows still count, and which of its batch rows became the last ones."""
-# Numbers of a value that tell it from others, and the type of bits as many as theirs.
-_MARKS, _BITS = 4, {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def marks(call: Call) -> Tensor:
-    """A few numbers of each value, (B, S, ≤ 4)."""
-    return call.v[:, 0, :, :_MARKS].clone(memory_format=torch.contiguous_format)
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a call stands in the text of a chain.
 
+    past: keys known before it.  offset: which key its first one is.  row: at which query the text goes on.
+    rows: (B, B'), which of its batch rows may continue which.
+    began, since: the passes in which the chain began, and was last continued.
+    width, lead: what these of the chain were.  own: whether its last query sees its own key, and no later one.
+    """
 
-def _bits(x: Tensor) -> Tensor:
-    """Numbers as the bits that they are."""
-    return x.view(_BITS[x.dtype.itemsize])
+    past: int
+    offset: int
+    row: int
+    rows: Tensor
+    began: int
+    since: int
+    width: int
+    lead: int
+    own: bool = False
+
+    def both(self, other: Place) -> Tensor | None:
+        """Which rows may continue which, as two attentions of one pass say; None where they contradict each other."""
+        if (self.row, self.began, self.since) != (other.row, other.began, other.since):
+            return None
+        if self.rows.shape != other.rows.shape:
+            return None
+        rows = self.rows if self.rows is other.rows else self.rows & other.rows
+        return rows if complete(rows) else None
 
 
 class Chain:
     """Calls that continue one another.  ``width`` is how many keys they have seen, all together."""
 
     def __init__(self, link: Link, seen: Tensor | None = None) -> None:
-        """seen: marks of the values, without which nothing can follow."""
+        """seen: marks of the keys, without which nothing can follow."""
         self.links = [link]
         self.width = link.S
         # Keys that came before the first query.
@@ -49,95 +71,170 @@ class Chain:
         self.cross = False
         # Tokens (B, N) of all queries, where they are known.
         self.ids = link.ids
+        # Of all keys, and of what lay in room to spare after them.
         self._marks = seen
+        # Which batch rows are the same in all keys, where somebody has asked.
+        self._same: Tensor | None = None
+        # Whether the last query of every call that followed saw its own key, and no later one.
+        self._own = True
 
-    def follow(self, call: Call, seen: Tensor, row: int | None) -> tuple[int, int, np.ndarray | None] | None:
-        """How a call continues this chain: keys known before it, the place of its first key, where its rows were.
+    def follow(self, call: Call, seen: Tensor, told: Place | None) -> Place | None:
+        """How a call continues this chain; None where it does not, or not with certainty.
 
-        row: at which query the model continues, where another attention of the same pass told.
+        told: how other attentions of the same pass of the model continue.
         """
-        _, _, T, S = call.sizes
-        N = self.width
-        if self._marks is None or not seen.shape[-1] or not N:
+        known = self._marks
+        if known is None or not seen.shape[-1] or not self.width:
             return None
-        known, seen = _bits(self._marks), _bits(seen)
-        if S == N and (order := _match(seen, known)) is not None:
-            self.cross = True
-            return None if row is None else (N, 0, _places(order))
-        past, length = min(N, S - T), S - T
-        slid = N - length
-        moved = _match(seen[:, :length], known[:, slid:]) if slid > 0 < length else None
-        order = _match(seen[:, :past], known[:, :past]) if self._leaves(past) else None
-        if order is not None and past < length and ends(call).max(initial=0) > past + T:
-            order = None
-        if moved is not None and order is not None:
-            # Of one token again and again nothing tells whether a window slid or tokens were taken back.
+        if (seen.shape[-1], seen.dtype, seen.device) != (known.shape[-1], known.dtype, known.device):
             return None
-        if moved is not None:
-            return N, slid, _places(moved)
-        if order is not None:
-            return past, 0, _places(order)
-        if S == N and len(self.links) == 1:
-            # Room to spare, which no query saw: what differs first is new.
-            count = min(len(seen), len(known))
-            same = (seen[:count] == known[:count]).all(-1).all(0)
-            past = int(same.byte().argmin())
-            if (
-                self.links[0].ends.max(initial=0) <= past <= length
-                and ends(call).max(initial=0) <= past + T
-                and (order := _match(seen[:, :past], known[:, :past])) is not None
-            ):
-                self._cut(past)
-                return past, 0, _places(order)
-        # Keys that have left a sliding cache, or were taken back, leave the others where they were.
-        if length > 0:
-            alike = (known == seen[:1, :1]).all(-1).any(0)[1 : max(slid, 1)].nonzero()[:, 0] + 1
-            for offset in alike.flip(0).tolist():
-                past = offset + length
-                if self._leaves(past) and (order := _match(seen[:, :length], known[:, offset:past])) is not None:
-                    return past, offset, _places(order)
-        return None
+        across = self._across(call, seen, known)
+        if across is None:
+            return None if self.cross else self._within(call, seen, known, told)
+        if told is None or (not self.cross and self._within(call, seen, known, told) is not None):
+            return None
+        self.cross = True
+        # One memory for several beams does not tell whose is whose.
+        place = Place(self.width, 0, told.row, across, *self._steps, self.width, self.lead)
+        rows = place.both(told)
+        return None if rows is None else replace(place, rows=rows)
 
-    def _leaves(self, past: int) -> bool:
+    def _across(self, call: Call, seen: Tensor, known: Tensor) -> Tensor | None:
+        """Which batch rows look at the same memory as which before; None where it is another, or none."""
+        if seen.shape[1] != known.shape[1] or not (self.cross or len(self.links) == 1):
+            return None
+        if call.weights is None and not self.cross:
+            # Queries of one text see no further than themselves, those of another all that there is.
+            before, now = self.links[0].ends, ends(call)
+            if before.max() != now.max() or any((x[..., :1] != x).any() for x in (before, now)):
+                return None
+        rows = self._related(seen, known)
+        return rows if complete(rows) else None
+
+    def _within(self, call: Call, seen: Tensor, known: Tensor, told: Place | None) -> Place | None:
+        """The one place where the keys of a call that are not its queries' own fit those that are known."""
+        T, S = call.sizes[2:]
+        reach, first = int(ends(call).max(initial=0)), self.links[0]
+        # Queries see no key that is not written yet, and all their own are there.
+        fewest, most = reach - T, S - T
+        found: list[tuple[int, int, Tensor]] = []
+        for offset in self._offsets(seen, known, max(fewest, 1)) if most > 0 else ():
+            old = known[:, offset : self._end(offset)]
+            if fewest == most:
+                rows = self._related(seen[:, :most], old[:, :most])
+                count = most if complete(rows) else None
+            else:
+                lengths = alike(seen[:, : old.shape[1]], old[:, :S])
+                count = self._count(call, seen, old, lengths, fewest, offset)
+                if count is None and int(lengths.amax(1).min()) >= max(fewest, 1):
+                    return None
+                rows = lengths >= (count or 0)
+            if count is not None:
+                found.append((offset, count, rows))
+        if len(found) != 1:
+            return None
+        (offset, count, rows), width, lead = found[0], self.width, self.lead
+        past, own = offset + count, call.weights is None and reach == count + T
+        if self._open and past < width:
+            # Room to spare, which no query saw: how much is known where queries see their own keys.
+            width = max(past, int(first.ends.max()), first.T)
+            lead, nearest = width - first.T, int(first.ends[..., :1].max())
+            if known.shape[1] != S or reach != count + T or nearest not in (lead + 1, width):
+                return None
+        if past < width and not self._leaves(past, lead):
+            return None
+        place = Place(past, offset, past - lead, rows, *self._steps, width, lead, own)
+        if told is not None and (both := place.both(told)) is not None:
+            place = replace(place, rows=both)
+        return place if certain(place.rows, known[:, :offset]) else None
+
+    def _count(self, call: Call, seen: Tensor, old: Tensor, lengths: Tensor, fewest: int, offset: int) -> int | None:
+        """How many old keys a call holds that may have room to spare; None where that is not certain.
+
+        lengths: (B, B'), up to where its keys are the old ones.
+        """
+        T, S = call.sizes[2:]
+        owns = call.weights is None and self._own and not self._open
+        same = int(lengths.amax(1).min())
+        if same == S - T == old.shape[1] == self.width - offset:
+            # It grew by its queries, none of which sees the last key, as of padding.
+            return None if owns else S - T
+        nearest = old[:, :S][chosen(lengths == lengths.amax(1, keepdim=True))]
+        changed = (seen[:, : old.shape[1]] != nearest).any(-1).any(0)
+        written = changed[fewest : fewest + T]
+        if not 1 <= fewest <= same or bool(changed[fewest + T :].any()):
+            return None
+        # A token that was taken back and comes again leaves no trace; but who sees no further than itself tells.
+        return fewest if owns or (len(written) == T and bool(written[0] & written[-1])) else None
+
+    def _end(self, offset: int) -> int:
+        """Up to where it is known what lay in a cache: after the last keys only if it has not slid since."""
+        assert self._marks is not None
+        return self._marks.shape[1] if offset == self.links[-1].offset else self.width
+
+    @property
+    def _open(self) -> bool:
+        """Whether nobody knows yet how much of what the only call was given is room to spare."""
+        return len(self.links) == 1 and int(self.links[0].ends.max(initial=0)) < self.links[0].S
+
+    @property
+    def _steps(self) -> tuple[int, int]:
+        return self.links[0].step, self.links[-1].step
+
+    def _offsets(self, seen: Tensor, known: Tensor, fewest: int) -> list[int]:
+        """Where the first key of a call may be, if it holds so many old ones."""
+        most = self.width - fewest
+        if most <= 0:
+            return [0] if most == 0 else []
+        return (known[:, : most + 1] == seen[:1, :1]).all(-1).any(0).nonzero()[:, 0].tolist()
+
+    def _related(self, new: Tensor, known: Tensor) -> Tensor:
+        """``relation``, and which known rows are the same only once, as long as nothing changes."""
+        if new.shape != known.shape or known.shape[1] != self.width or not torch.equal(new, known):
+            return relation(new, known)
+        if self._same is None:
+            self._same = relation(known, known)
+        return self._same
+
+    def _leaves(self, past: int, lead: int) -> bool:
         """Whether queries are left where only so many keys are kept, and saw none that is gone.
 
         Where none is left another text begins with the same keys, as learned ones are.
         """
-        row, widest = self.row_of(past), 0
-        for link, count, _ in self.parts() if past < self.width else ():
+        row, widest = past - lead, 0
+        for link, count, _ in self.parts():
             kept = link.ends[:, :, : max(min(count, row - link.row), 0)]
             widest = max(widest, int(kept.max(initial=0)) + link.offset)
         return row > 0 and widest <= past
 
-    def row_of(self, past: int) -> int:
-        """Which query comes after so many keys."""
-        return past - self.lead
-
-    def append(self, link: Link, seen: Tensor) -> None:
-        """Add a call that ``follow`` has placed."""
+    def append(self, link: Link, seen: Tensor, place: Place) -> None:
+        """Add a call at its place."""
+        order, one = chosen(place.rows), place.rows is ONE
+        link.past, link.offset, link.row = place.past, place.offset, place.row
+        link.order = None if one or torch.equal(order, torch.arange(place.rows.shape[1])) else order.numpy()
+        if self._open:
+            self.links[0].S = place.width
         self.links.append(link)
         if self.ids is not None and link.ids is not None:
             self.ids = np.concatenate([_taken(self.ids, link.order)[:, : link.row], link.ids], 1)
         else:
             self.ids = None
         if self.cross:
+            if self._same is not None and link.order is not None:
+                self._same = self._same[order][:, order]
+            self._marks = seen
             return
-        T = link.T
         assert self._marks is not None
-        known = self._marks[:, : link.past]
-        if link.order is not None:
-            known = known[torch.from_numpy(link.order).to(known.device)]
-        self.width = link.past + T
+        here, end = place.past - place.offset, place.past - place.offset + link.T
+        same, new = self._same, seen[:, here:end]
+        whole = place.past == self.width
+        self.width, self.lead, self._own = place.past + link.T, place.lead, self._own and place.own
         # Room to spare at the end is nobody's key.
         link.S = min(link.S, self.width - link.offset)
-        here = link.past - link.offset
-        self._marks = torch.cat([known, seen[:, here : here + T]], 1)
-
-    def _cut(self, width: int) -> None:
-        self.width, self.links[0].S = width, width
-        self.lead = max(width - self.links[0].T, 0)
-        if self._marks is not None:
-            self._marks = self._marks[:, :width]
+        if not one:
+            self._same = same[order][:, order] & relation(new, new) if whole and same is not None else None
+        before = self._marks[:, : place.past]
+        self._marks = torch.cat([before if link.order is None else before[order.to(seen.device)], seen[:, here:]], 1)
 
     def base(self, link: Link) -> int | None:
         """At which of its own keys the first query of a link stands; None where its keys are no places of queries."""
@@ -301,28 +398,6 @@ class Chain:
             indices.append(np.pad(i, short))
             weights.append(np.pad(w, short))
         return np.concatenate(indices, 2), np.concatenate(weights, 2)
-
-
-def _match(new: Tensor, known: Tensor) -> Tensor | None:
-    """For each batch row of the new values the row of the known ones that is the same; None unless all have one."""
-    if new.shape[1] != known.shape[1] or new.device != known.device or new.dtype != known.dtype:
-        return None
-    if new.shape == known.shape and torch.equal(new, known):
-        return torch.arange(len(new))
-    same = torch.stack([(row == known).all(-1).all(-1) for row in new])
-    if not bool(same.any(-1).all()):
-        return None
-    order = same.byte().argmax(-1)
-    if len(new) == len(known):
-        own = torch.arange(len(new), device=order.device)
-        order = torch.where(same.diagonal(), own, order)
-    return order.cpu()
-
-
-def _places(order: Tensor) -> np.ndarray | None:
-    """None where everything stayed."""
-    found = order.numpy()
-    return None if (found == np.arange(len(found))).all() else found
 
 
 def _composed(inner: np.ndarray | None, outer: np.ndarray | None) -> np.ndarray | None:

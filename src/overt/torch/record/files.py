@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from overt.errors import FileError
-from overt.grid import dtype_name, widened
+from overt.errors import DtypeError, FileError
+from overt.grid import dtype_name, shown, widened
 from overt.torch.record.arrays import array, owned
 from overt.torch.record.chain import Chain
 from overt.torch.record.keeping import Link, Statistics
@@ -31,6 +32,7 @@ class Loaded:
 
 def save(chains: dict[str, list[Chain]], without: list[str], unseen: dict[str, str], path: str | Path) -> Path:
     """Write every chain, joined."""
+    _check(path)
     arrays: dict[str, np.ndarray] = {}
     entries: list[dict[str, Any]] = []
     for name, several in chains.items():
@@ -47,6 +49,7 @@ def save(chains: dict[str, list[Chain]], without: list[str], unseen: dict[str, s
 
 def load(path: str | Path) -> tuple[dict[str, list[Chain]], list[str], dict[str, str]]:
     """Chains of one call each, the layers without attention, and those that were not seen into."""
+    _check(path)
     try:
         with Path(path).open("rb") as file:
             found = np.load(file, allow_pickle=False)
@@ -67,6 +70,11 @@ def load(path: str | Path) -> tuple[dict[str, list[Chain]], list[str], dict[str,
         return chains, [str(name) for name in about["without"]], unseen
     except (KeyError, TypeError, ValueError, AttributeError, UnicodeDecodeError) as error:
         raise FileError(f"{path} holds no recording: {type(error).__name__} {error}") from None
+
+
+def _check(path: Any) -> None:
+    if not isinstance(path, str | os.PathLike):
+        raise DtypeError(f"path must be the name of a file, a str or a Path, not {shown(path)}")
 
 
 def _joined(chain: Chain) -> Link:

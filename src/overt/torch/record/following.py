@@ -9,16 +9,19 @@ is followed too, and nobody misses it.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter, functional
 
-from overt.torch.record.mixing import TURNED, used
+from overt.torch.record.mixing import TURNED, Axes, Role, axes, used
+from overt.torch.record.origins import Made, Operand, Origins, Product, learned, terms
+from overt.torch.record.softmaxes import Softmax, Use
+from overt.torch.record.undropped import DROPOUT, Undropped
 
 _SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax", "softmin", "special_softmax", "gumbel_softmax"}
 # Products that give one number, and all of them.
@@ -39,7 +42,6 @@ _ENDS = {
     "linear", "conv1d", "conv2d", "conv3d", "layer_norm", "group_norm", "batch_norm", "rms_norm", "embedding", "cos",
     "sin", "lstm", "gru", "rnn_tanh", "rnn_relu",
 }  # fmt: skip
-_DROPOUT = {"dropout", "dropout_", "feature_dropout", "alpha_dropout", "native_dropout"}
 _CASTS = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach", "cpu"}
 _VIEWS = {
     "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "transpose", "permute", "swapaxes", "movedim",
@@ -68,59 +70,6 @@ _ORDERED = (torch._ops.HigherOrderOperator,)
 
 
 @dataclass(frozen=True, eq=False)
-class _Product:
-    """A product of two activations, which gave scores, and where it ran."""
-
-    place: Any
-
-
-@dataclass(eq=False)
-class Softmax:
-    """One softmax: where it ran, whether its input were scores, of how many cells, and what became of its weights.
-
-    torn: whether they were used in pieces, or upon themselves, so that no use tells what they were.
-    piece: whether what was used are not all of them: all but a sink, or a piece beside others.
-    given: whether they are a part of what a model gave, and nobody is known to have used them.
-    beside: whether it ran where no ``forward`` did, so that nobody knows what became of them.
-    summed: whether they weighed a sum, of which no product tells.
-    spelled: whether it is what ``exp`` gave of scores, which is no softmax before it mixes.
-    infinite: whether weights that met a product are not all finite.
-    root: the product that its scores come from.  aside: whether these were only looked at, and may go on elsewhere.
-    """
-
-    place: Any
-    scored: bool
-    size: int = 0
-    used: bool = False
-    torn: bool = False
-    piece: bool = False
-    given: bool = False
-    beside: bool = False
-    summed: bool = False
-    spelled: bool = False
-    infinite: bool = False
-    lost: str | None = None
-    root: _Product | None = None
-    aside: bool = False
-
-    @property
-    def followed(self) -> bool:
-        """Whether all that became of its weights is understood."""
-        return self.used and not self.torn and not (self.piece and self.lost is not None)
-
-
-@dataclass(frozen=True, eq=False)
-class Use:
-    """Weights (…, T, S) of a softmax, the values (…, S, E) that they mixed, and what came out (…, T, E)."""
-
-    softmax: Softmax
-    weights: Tensor
-    values: Tensor
-    output: Tensor
-    dropped: bool
-
-
-@dataclass(frozen=True, eq=False)
 class _Weights:
     """spread: whether each weight stands beside the features of its value."""
 
@@ -133,11 +82,13 @@ class _Weights:
 class Follower:
     """What became of scores and weights; holds on to no tensor that its owner has let go."""
 
-    def __init__(self, heads: Callable[[Any], int | None] = lambda place: None) -> None:
-        """heads: how many heads a place has, if it says so."""
-        self._heads = heads
+    def __init__(self) -> None:
+        self.origins = Origins()
+        self._undropped = Undropped()
+        # Sums over positions, one for each feature of a map: all of an attention, or the first half of a linear one.
+        self._waiting: list[tuple[Use, Made, int]] = []
         # Weights, or None for scores, and the product that these come from.
-        self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None, _Product | None]] = {}
+        self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None, Product | None]] = {}
         self._softmaxes: list[Softmax] = []
         # Whether what is seen now runs where no ``forward`` does.
         self.beside = False
@@ -165,6 +116,8 @@ class Follower:
             return None
         if not self._known:
             return None
+        if name not in _ENDS:
+            self._undropped.see(name, func, args, kwargs, result)
         if name == "__setitem__":
             if isinstance(args[2], Tensor) and self._entry(args[2]):
                 # What becomes a part of something else is not that; scores in something make it scores.
@@ -268,16 +221,14 @@ class Follower:
         same = result.dtype == weights.values.dtype and not weights.dropped
         if weights.spread:
             weights.softmax.summed |= name in _SUMS
-        elif name in _DROPOUT:
-            training = kwargs.get("training", args[2] if len(args) > 2 else True)
-            rate = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
-            self._note(result, replace(weights, dropped=weights.dropped or bool(training and rate)))
+        elif name in DROPOUT:
+            self._drop(name, args, kwargs, result, source, weights)
         elif name in _CASTS or (name == "copy_" and result.shape == source.shape):
-            self._note(result, replace(weights, values=result.detach()) if same else weights)
+            self._go_on(name, result, source, weights, result.detach() if same else weights.values)
         elif name in _VIEWS and args and args[0] is source:
             try:
-                values = result.detach() if same else func(weights.values, *args[1:], **kwargs)
-                self._note(result, replace(weights, values=values))
+                values = result.detach() if same or weights.dropped else func(weights.values, *args[1:], **kwargs)
+                self._go_on(name, result, source, weights, values)
             except RuntimeError:
                 # What is known of them has other strides, or another shape by now.
                 self._lose(source, name)
@@ -285,12 +236,33 @@ class Follower:
             name in _CHANGES
             or (name in _SHIFTS and weights.softmax.scored and isinstance(args[1], float) and abs(args[1]) < _SLIGHT)
         ):
-            self._note(result, replace(weights, values=result.detach()))
+            self._go_on(name, result, source, weights, result.detach())
         else:
             for x in sources:
                 self._lose(x, name)
             if name in _SPREADS and not weights.softmax.scored:
                 self._note(result, replace(weights, spread=True))
+
+    def _go_on(self, name: str, result: Tensor, source: Tensor, weights: _Weights, values: Tensor) -> None:
+        """Weights that are in another tensor now; after dropout, what they would be without it."""
+        found = self._undropped.of(result) if weights.dropped else values
+        if found is None:
+            self._lose(source, name)
+        else:
+            self._note(result, replace(weights, values=found))
+
+    def _drop(self, name: str, args: Any, kwargs: Any, result: Tensor, source: Tensor, weights: _Weights) -> None:
+        training = kwargs.get("training", kwargs.get("train", args[2] if len(args) > 2 else True))
+        if not (training and kwargs.get("p", args[1] if len(args) > 1 else 0.5)):
+            self._note(result, weights)
+        elif result is source:
+            # What was dropped is gone.
+            self._known.pop(id(source), None)
+            weights.softmax.lost = weights.softmax.lost or f"{name} in place"
+        else:
+            if not weights.dropped:
+                self._undropped.begin(result, _current(source, weights))
+            self._go_on(name, result, source, replace(weights, dropped=True), result)
 
     def _product(self, place: Any, name: str, args: Any, kwargs: Any, result: Any) -> Use | None:
         if not isinstance(result, Tensor):
@@ -307,11 +279,11 @@ class Follower:
             if weights.softmax.spelled:
                 weights.softmax.scored = True
                 continue
+            values = self._undropped.of(factor) if weights.dropped else _current(factor, weights)
             # Of more than two factors nobody knows the values; what is added comes first.
-            if len(operands) == 2 or name in _ADDED:
-                values = _current(factor, weights)
-                heads = partial(self._heads, place)
-                found = used(name, args, values, factors[1 - i], result.detach(), i, heads)
+            if (len(operands) == 2 or name in _ADDED) and values is not None:
+                role = self._role(factor, weights, factors[1 - i])
+                found = used(name, args, values, factors[1 - i], result.detach(), i, role)
             # Weights of weights mix no values: an inverse is computed so.
             itself = self._weights(factors[1 - i]) is not None
             # One piece may be all but a sink; a second one shows that there are several.
@@ -324,15 +296,103 @@ class Follower:
             self._known.pop(id(factor), None)
             weights.softmax.used = True
             weights.softmax.piece |= weights.values.numel() < weights.softmax.size
-            return Use(weights.softmax, *found, weights.dropped)
+            return self._used(place, name, args, factors, i, weights, found, result)
         for x in operands[:-2]:
             self._lose(x, name)
-        if not any(map(_learned, factors)):
+        if not any(map(learned, factors)):
             for x in factors:
                 if self._entry(x) and (root := self._root(x)) is not None:
                     self.mixed.setdefault(place, set()).add(root.place)
-            self._note(result, None, _Product(place))
+            product = self._multiplied(place, name, args, factors, result)
+            for i, x in enumerate(factors):
+                self._linear(place, x, product.summed(i))
+            self._note(result, None, product)
         return None
+
+    def _multiplied(self, place: Any, name: str, args: Any, factors: Sequence[Tensor], result: Tensor) -> Product:
+        product = Product(
+            place, tuple(map(self.origins.of, factors)), terms(name, args, factors[0], factors[1], result)
+        )
+        self.origins.made(result, product)
+        return product
+
+    def _used(
+        self,
+        place: Any,
+        name: str,
+        args: Any,
+        factors: Sequence[Tensor],
+        i: int,
+        weights: _Weights,
+        found: tuple[Tensor, Tensor, Tensor],
+        result: Tensor,
+    ) -> Use | None:
+        """What the i-th factor of a product mixed, by which weights."""
+        factor, values = factors[i], factors[1 - i]
+        shapes, role = [tuple(x.shape) for x in (factor, values, result)], self._role(factor, weights, values)
+        sorted_axes = axes(name, args, shapes, i, role)
+        order = None if sorted_axes is None else self._order(factor, weights, values, sorted_axes)
+        use = Use(place, weights.softmax, *found, weights.dropped, order)
+        if weights.softmax.scored or sorted_axes is None:
+            return use
+        # A softmax over features that meets what keys and values made is none over keys.
+        (own, _), (other, _) = sorted_axes
+        origin = self.origins.of(factor)
+        if self.origins.features(origin, own[-1]) and self._linear(place, values, other[-2]):
+            return None
+        self._multiplied(place, name, args, factors, result)
+        made = self.origins.of(result)
+        if not self.beside and isinstance(made, Made) and self.origins.features(origin, own[-2]):
+            self._waiting.append((use, made, i))
+            return None
+        return use
+
+    def _linear(self, place: Any, x: Tensor, axis: int | None) -> bool:
+        """Whether an axis that a product sums over holds the features of keys that have met their values."""
+        found = self.origins.halves(self.origins.of(x), axis)
+        if found is None:
+            return False
+        (made, product), places = found
+        waits = [x for x in self._waiting if x[1] is made]
+        if any(x[2] not in places for x in waits):
+            return False
+        self._waiting = [x for x in self._waiting if x not in waits]
+        self.mixed.setdefault(place, set()).add(product.place)
+        return True
+
+    def waited(self) -> list[Use]:
+        """Uses of weights that came before, of which it was open whether they are halves of something else."""
+        found = [use for use, *_ in self._waiting]
+        self._waiting.clear()
+        return found
+
+    def _scores(self, factor: Tensor, weights: _Weights) -> Product | None:
+        """The product that weights come from, if each of their axes is still the one that it was there."""
+        root, origin = weights.softmax.root, self.origins.of(factor)
+        return root if root is not None and isinstance(origin, Made) and origin.product is root else None
+
+    def _role(self, factor: Tensor, weights: _Weights, values: Tensor) -> Role:
+        def role(axis: int, features: int | None) -> str | None:
+            if features is not None:
+                origin = self.origins.of(values)
+                return None if origin is None else self.origins.role(Operand(origin, (axis,), features))
+            root = self._scores(factor, weights)
+            found = [] if root is None else [root.operand(i, [axis]) for i in (0, 1)]
+            roles = (self.origins.role(x) for x in found if x is not None and x.leading != (None,))
+            return next((x for x in roles if x is not None), None)
+
+        return role
+
+    def _order(self, factor: Tensor, weights: _Weights, values: Tensor, found: Axes) -> np.ndarray | None:
+        """Which of the leading axes of a product hold samples and which heads, by what was multiplied."""
+        (own, sizes), (other, more) = found
+        count = max(len(own), len(other)) - 2
+        leading = torch.broadcast_shapes(sizes[:-2], more[:-2])  # type: ignore[no-untyped-call]
+        root, origin = self._scores(factor, weights), self.origins.of(values)
+        aligned: list[tuple[int | None, ...]] = [(None,) * (count + 2 - len(x)) + x[:-2] for x in (own, other)]
+        operands = [] if root is None else [root.operand(i, aligned[0]) for i in (0, 1)]
+        operands.append(None if origin is None else Operand(origin, aligned[1], other[-1]))
+        return self.origins.order(tuple(leading), [x for x in operands if x is not None])
 
     def _add(self, softmax: Softmax) -> None:
         softmax.beside = self.beside
@@ -346,7 +406,7 @@ class Follower:
             # A variance is no weight, and where else it goes nobody knows.
             softmax.scored |= softmax.spelled and name not in _PLAIN
 
-    def _note(self, x: Tensor, weights: _Weights | None, root: _Product | None = None) -> None:
+    def _note(self, x: Tensor, weights: _Weights | None, root: Product | None = None) -> None:
         key, known = id(x), self._known
         known[key] = weakref.ref(x, lambda gone: _forget(known, key, gone)), weights, root
 
@@ -354,7 +414,7 @@ class Follower:
         found = self._known.get(id(x))
         return found is not None and found[0]() is x
 
-    def _root(self, x: Tensor) -> _Product | None:
+    def _root(self, x: Tensor) -> Product | None:
         return self._known[id(x)][2]
 
     def _weights(self, x: Tensor) -> _Weights | None:
@@ -412,20 +472,16 @@ def parts(x: Any, depth: int = 3) -> Iterator[Tensor]:
             yield from parts(y, depth - 1)
 
 
-def _learned(x: Tensor) -> bool:
-    return isinstance(x, Parameter) or isinstance(x._base, Parameter)
-
-
 def _maps(place: Any, args: Any, kwargs: Any) -> bool:
     """Whether a linear map is one by parameters, and no product of activations."""
     weight = args[1] if len(args) > 1 else kwargs.get("weight")
     bias = args[2] if len(args) > 2 else kwargs.get("bias")
-    return isinstance(place, nn.Linear) or bias is not None or not isinstance(weight, Tensor) or _learned(weight)
+    return isinstance(place, nn.Linear) or bias is not None or not isinstance(weight, Tensor) or learned(weight)
 
 
 def _current(x: Tensor, weights: _Weights) -> Tensor:
     """The weights as they are multiplied: a cast may have rounded what is known, or a change in place come after it."""
     known = weights.values
-    if weights.dropped or (known.dtype != x.dtype and torch.equal(known.to(x.dtype), x)):
+    if known.dtype != x.dtype and torch.equal(known.to(x.dtype), x):
         return known
     return x.detach()

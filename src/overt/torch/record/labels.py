@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import takewhile
 
 from overt.errors import DtypeError, RecordingError, ShapeError
+from overt.grid import shown
 from overt.torch.record.entries import Recorded
 from overt.views.labels import Labelled
 
@@ -15,6 +16,8 @@ def labelled(recording: Iterable[str], tokens: Sequence[str] | None, queries: Se
     for name, given in (("tokens", tokens), ("queries", queries)):
         if isinstance(given, str):
             raise DtypeError(f"{name} must be a list of strings, not one string")
+        if given is not None and not (isinstance(given, Collection) and all(isinstance(x, str) for x in given)):
+            raise DtypeError(f"{name} must be a list of strings, not {shown(given)}")
     names = list(recording)
     parts = []
     for name, (kind, layer) in zip(names, places(names), strict=True):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from math import prod
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,27 +18,21 @@ _SLACK = 1.02
 _ONE = "\u0200"
 
 
+# What an axis of the weights, or one of the values with that of their features, holds: "heads" or "samples", which are
+# all that are no heads; None where nobody knows.
+Role = Callable[[int, int | None], str | None]
+# Of weights and of values, which axis each of their axes in order is, and how large these are.
+Axes = tuple[tuple[tuple[int | None, ...], tuple[int, ...]], ...]
+
+
 def used(
-    name: str, args: Any, weights: Tensor, values: Tensor, output: Tensor, place: int, heads: Callable[[], int | None]
+    name: str, args: Any, weights: Tensor, values: Tensor, output: Tensor, place: int, role: Role
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Weights (…, T, S), values (…, S, E) and output (…, T, E), if the product sums over the axis of the softmax."""
-    values = values.detach()
-    if name == "einsum":
-        sorted_axes = _einsum(args[0], weights, values, output, place, heads)
-        if sorted_axes is None:
-            return None
-        weights, values, output = sorted_axes
-    elif name == "tensordot" and not (weights.ndim == values.ndim == 2 and 1 in args[2:]):
+    found = arranged(name, args, weights, values.detach(), output, place, role)
+    if found is None:
         return None
-    elif name in TURNED:
-        values = values.mT
-        output = output.mT if place == 1 else output
-    elif weights.ndim == 1 < values.ndim:
-        # A vector is one row.
-        weights, values, output = weights[None], values.mT if place == 1 else values, output.unsqueeze(-2)
-    elif place == 1 and values.ndim > 1 and weights.ndim > 1:
-        # A product of transposed factors, with features before positions.
-        weights, values, output = weights.mT, values.mT, output.mT
+    weights, values, output = found
     if weights.ndim < 2 or values.ndim < 2 or weights.shape[-1] != values.shape[-2]:
         return None
     if weights.shape[-2:-1] + values.shape[-1:] != output.shape[-2:]:
@@ -47,11 +40,46 @@ def used(
     numbered("the weights of a softmax", weights)
     if weights.numel() and not bool(weights.sum(-1, dtype=torch.float32).max() <= _SLACK):
         return None
+    return found
+
+
+def arranged(
+    name: str, args: Any, weights: Tensor, values: Tensor, output: Tensor, place: int, role: Role
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Views of the factors and of the product, with their axes in order: queries, keys and features are the last."""
+    if name == "einsum":
+        return _einsum(args[0], weights, values, output, place, role)
+    if name == "tensordot" and not (weights.ndim == values.ndim == 2 and 1 in args[2:]):
+        return None
+    if name in TURNED:
+        return weights, values.mT, output.mT if place == 1 else output
+    if weights.ndim == 1 < values.ndim:
+        # A vector is one row.
+        return weights[None], values.mT if place == 1 else values, output.unsqueeze(-2)
+    if place == 1 and values.ndim > 1 and weights.ndim > 1:
+        # A product of transposed factors, with features before positions.
+        return weights.mT, values.mT, output.mT
     return weights, values, output
 
 
+def axes(name: str, args: Any, shapes: Sequence[tuple[int, ...]], place: int, role: Role) -> Axes | None:
+    """Of weights and of values, as ``arranged`` gives them: which axis each axis is, None for none, and sizes."""
+    # Strides that are all different name the axes.
+    named = [torch.empty_strided(x, [2**i for i in range(len(x))], device="meta") for x in shapes]
+    found = arranged(name, args, named[0], named[1], named[2], place, role)
+    if found is None:
+        return None
+    return tuple(
+        (
+            tuple(n.bit_length() - 1 if n and size > 1 else None for n, size in zip(x.stride(), x.shape, strict=True)),
+            tuple(x.shape),
+        )
+        for x in found[:2]
+    )
+
+
 def _einsum(
-    equation: Any, weights: Tensor, values: Tensor, output: Tensor, place: int, heads: Callable[[], int | None]
+    equation: Any, weights: Tensor, values: Tensor, output: Tensor, place: int, role: Role
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     if not isinstance(equation, str) or "->" not in equation:
         return None
@@ -74,16 +102,15 @@ def _einsum(
         return None
     if not queries:
         # One query, of which nobody speaks, unless each query has keys of its own.
-        if not shared or weights.shape[w.index(shared[-1])] != heads():
+        if not shared or (len(shared) > 1 and role(v.index(shared[-1]), v.index(features[0])) != "heads"):
             return None
         queries, w, y = [_ONE], w + _ONE, y + _ONE
         weights, output = weights.unsqueeze(-1), output.unsqueeze(-1)
-    # Heads may share their values; which axis these are is told by how many there are.
-    sizes = dict(zip(w, weights.shape, strict=True))
-    several = [a for a in queries if _several(sizes, queries, a, shared, heads)] if len(queries) > 1 else queries
-    if not several:
+    # Heads may share their values.
+    query = queries[0] if len(queries) == 1 else _query(queries, w, weights, role)
+    if query is None:
         return None
-    query = several[-1]
+    sizes = dict(zip(w, weights.shape, strict=True))
     rest = [a for a in queries if a != query]
     values = values.reshape(*values.shape, *(1 for _ in rest)).expand(*values.shape, *(sizes[a] for a in rest))
     v += "".join(rest)
@@ -97,9 +124,11 @@ def _einsum(
     )
 
 
-def _several(
-    sizes: Mapping[str, int], queries: list[str], query: str, shared: list[str], heads: Callable[[], int | None]
-) -> bool:
-    """Whether the axes beside that of the queries are the heads, all or those of each group."""
-    count = prod(sizes[a] for a in queries if a != query)
-    return heads() in (count, *(count * sizes[a] for a in shared[-1:]))
+def _query(letters: Sequence[str], w: str, weights: Tensor, role: Role) -> str | None:
+    """The one axis of several that is no axis of heads; None if that is not known."""
+    roles = {a: role(w.index(a), None) for a in letters if weights.shape[w.index(a)] > 1}
+    others = [a for a, found in roles.items() if found != "heads"]
+    if not others:
+        # Of one cell each axis is as good as another.
+        return next((a for a in letters if a not in roles), None)
+    return others[0] if len(others) == 1 and roles[others[0]] else None

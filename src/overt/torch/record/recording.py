@@ -12,7 +12,7 @@ import numpy as np
 from torch import nn
 
 from overt.errors import ArgumentError, DtypeError, RecordingError
-from overt.grid import whole
+from overt.grid import shown, whole
 from overt.torch.record import files, labels, measures, summaries, table
 from overt.torch.record.call import called
 from overt.torch.record.chain import Chain
@@ -137,15 +137,16 @@ class Recording:
         return iter(self._chains)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._chains
+        return isinstance(name, str) and name in self._chains
 
     def __getitem__(self, name: str) -> Recorded:
         chains = self._of(name)
         if len(chains) > 1:
             several = ", ".join(f"{chain.rows} × {chain.width}" for chain in chains[:4])
             raise RecordingError(
-                f"{called(name)} attended {len(chains)} times to texts that do not continue one another ({several}"
-                f"{', …' if len(chains) > 4 else ''}), which make no one matrix: ask rec.calls({name!r})"
+                f"{called(name)} attended {len(chains)} times to texts that do not continue one another, or not with "
+                f"certainty ({several}{', …' if len(chains) > 4 else ''}), which make no one matrix: ask "
+                f"rec.calls({name!r})"
             )
         return self._recorded(name, 0, None)
 
@@ -170,6 +171,8 @@ class Recording:
         keys: such as ``{"needle": slice(530, 545)}``, slices or indices.  queries: whose attention, such as −1 for the
         last one, by default that of all; some queries alone need cells.
         """
+        if not isinstance(keys, Mapping):
+            raise DtypeError(f'keys must have labels, such as {{"needle": slice(530, 545)}}, and not be {shown(keys)}')
         chosen = self._several(names)
         return {
             label: {name: measures.mass(self[name], some, queries) for name in chosen} for label, some in keys.items()
@@ -223,12 +226,16 @@ class Recording:
     def _several(self, names: str | Iterable[str] | None) -> list[str]:
         if isinstance(names, str):
             return [name for name in self if fnmatchcase(name, names)] or [names]
-        return self.names if names is None else list(names)
+        if names is None:
+            return self.names
+        if not isinstance(names, Iterable):
+            raise DtypeError(f"names must be a glob of names, several names, or None, not {shown(names)}")
+        return list(names)
 
     def _of(self, name: str) -> list[Chain]:
         try:
             return self._chains[name]
-        except KeyError:
+        except (KeyError, TypeError):
             some = ", ".join(self.names[:6]) + (", …" if len(self) > 6 else "")
             raise ArgumentError(f"nothing was recorded under {name!r}; the names are {some or 'none'}") from None
 

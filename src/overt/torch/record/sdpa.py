@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -15,8 +16,9 @@ from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from overt.torch.record import visible
 from overt.torch.record.call import Call
-from overt.torch.record.following import Use
 from overt.torch.record.kernel import SDPA, Tap, lse_of
+from overt.torch.record.origins import Operand, Origins
+from overt.torch.record.softmaxes import Use
 from overt.torch.record.visible import Visible
 
 FLEX = torch.ops.higher_order.flex_attention
@@ -54,7 +56,7 @@ def hidden(args: Iterable[Any]) -> str | None:
 
 def sdpa(
     tap: Tap,
-    heads: int | None,
+    origins: Origins,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -64,12 +66,14 @@ def sdpa(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> tuple[Tensor, Call]:
-    """Run it, and say what it was.  heads: how many lie in the first of three axes."""
+    """Run it, and say what it was.  origins: of what was multiplied, which tell samples from heads."""
     output = tap.run(
         SDPA, (query, key, value, attn_mask, dropout_p, is_causal), {"scale": scale, "enable_gqa": enable_gqa}
     )
     batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])  # type: ignore[no-untyped-call]
-    q, k, v, y = (four(x.detach(), heads, batch) for x in (query, key, value, output))
+    order = None if enable_gqa else _order(origins, query, key, value)
+    leading = output.shape[:-2]
+    q, k, v, y = (four(x.detach(), batch, order, leading) for x in (query, key, value, output))
     (B, H, T, D), S = q.shape, k.shape[2]
     if not enable_gqa and k.shape[1] != H:
         # torch broadcasts the axis of heads too.
@@ -79,12 +83,14 @@ def sdpa(
         offset = S - T if attn_mask.variant == CausalVariant.LOWER_RIGHT else 0
         seen = seen.both(Visible.causal(T, S, offset))
     elif attn_mask is not None:
-        mask = four_or_fewer(attn_mask, heads, batch, query.ndim)
+        mask = four_or_fewer(attn_mask, batch, query.ndim, order, leading)
         seen, bias = visible.split(mask if mask.shape[3] == S else mask.expand(-1, -1, -1, S))
     scale = scale if scale is not None else D**-0.5 if D else 1.0
     grad = any(x.requires_grad for x in (query, key, value))
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-    lse = lse_of(tap, B, H, T, wide)
+    lse = lse_of(tap, B, H, T, wide) if order is None else lse_of(tap, 1, B * H, T, wide)
+    if order is not None and lse is not None:
+        lse = _ordered(lse[0], order)
     return output, Call("sdpa", q, k, v, y, float(scale), seen, bias, lse=lse, dropped=dropout_p > 0, grad=grad)
 
 
@@ -106,43 +112,73 @@ def flex(args: Any, result: Any) -> Call:
     return call
 
 
-def given(heads: int | None, used: Use) -> Call:
+def given(used: Use) -> Call:
     """Weights that a softmax of somebody's own code gave, and the values that they mixed."""
-    weights, values, output = used.weights, used.values, used.output
-    if weights.ndim == 5 and heads == weights.shape[1] * weights.shape[2]:
-        # Groups of heads, which may share their values.
-        weights, output = weights.flatten(1, 2), output.flatten(1, 2)
-        values = values.squeeze(2) if values.shape[2] == 1 else values.flatten(1, 2)
+    weights, values, output, order = used.weights, used.values, used.output, used.order
     batch = torch.broadcast_shapes(weights.shape[:-3], values.shape[:-3])  # type: ignore[no-untyped-call]
-    if values.ndim > 2 and weights.ndim == values.ndim == 3:
-        shape = torch.broadcast_shapes(weights.shape[:1], values.shape[:1])  # type: ignore[no-untyped-call]
-        weights, values = (x.expand(*shape, *x.shape[1:]) for x in (weights, values))
-    w, v, y = (four(x.detach(), heads, batch) for x in (weights, values, output))
+    leading = output.shape[:-2]
+    if order is None and values.ndim > 2 and weights.ndim == values.ndim == 3:
+        weights, values = (x.expand(*leading, *x.shape[1:]) for x in (weights, values))
+    w, y = (four(x.detach(), batch, order, leading) for x in (weights, output))
+    v = _shared(values, order, leading) if order is not None else four(values.detach(), batch, order, leading)
     B, H, T, S = w.shape
     v = v.expand(B, v.shape[1], *v.shape[2:])
     nothing = w.new_empty((B, H, T, 0)), w.new_empty((B, v.shape[1], S, 0))
     return Call("softmax", *nothing, v, y, 1.0, Visible.everything(S), weights=w, dropped=used.dropped)
 
 
-def four(x: Tensor, heads: int | None, batch: torch.Size) -> Tensor:
-    """(…, N, C) with exactly the axes (B, H, N, C); of three axes the first holds the heads, if there are any."""
+def _order(origins: Origins, query: Tensor, key: Tensor, value: Tensor) -> np.ndarray | None:
+    """Which of the leading axes hold samples and which heads."""
+    shapes = [x.shape[:-2] for x in (query, key, value)]
+    leading = tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
+    operands = []
+    for x, own in zip((query, key, value), shapes, strict=True):
+        missing = len(leading) - len(own)
+        axes = [None if i < missing or own[i - missing] < n else i - missing for i, n in enumerate(leading)]
+        if (origin := origins.of(x)) is not None:
+            operands.append(Operand(origin, tuple(axes), x.ndim - 1))
+    return origins.order(leading, operands)
+
+
+def _ordered(x: Tensor, order: np.ndarray) -> Tensor:
+    """(N, …) as (B, H, …), a view if that is possible."""
+    B, H = order.shape
+    if np.array_equal(order, np.arange(B * H).reshape(B, H)):
+        return x.reshape(B, H, *x.shape[1:])
+    if np.array_equal(order.T, np.arange(B * H).reshape(H, B)):
+        return x.reshape(H, B, *x.shape[1:]).transpose(0, 1)
+    return x[torch.from_numpy(order).to(x.device)]
+
+
+def _shared(values: Tensor, order: np.ndarray, leading: torch.Size) -> Tensor:
+    """Values (B, G, S, E), which the last of the leading axes may share."""
+    B, H = order.shape
+    own, n = values.shape[:-2], len(leading)
+    straight = np.array_equal(order.ravel(), np.arange(B * H))
+    if straight and n > 2 and own == (*leading[:-1], 1) and prod(own) % B == 0:
+        return values.detach().reshape(B, -1, *values.shape[-2:])
+    return four(values.detach(), torch.Size(), order, leading)
+
+
+def four(x: Tensor, batch: torch.Size, order: np.ndarray | None, leading: torch.Size) -> Tensor:
+    """(…, N, C) with exactly the axes (B, H, N, C); where nothing tells, the first of three holds samples."""
+    if order is not None:
+        return _ordered(x.expand(*leading, *x.shape[-2:]).reshape(-1, *x.shape[-2:]), order)
     if x.ndim == 2:
         return x[None, None]
     if x.ndim == 3:
-        if heads and x.shape[0] % heads == 0:
-            return x.reshape(-1, heads, *x.shape[1:])
         return x[:, None]
     return x.expand(*batch, *x.shape[-3:]).reshape(prod(batch), *x.shape[-3:])
 
 
-def four_or_fewer(mask: Tensor, heads: int | None, batch: torch.Size, ndim: int) -> Tensor:
+def four_or_fewer(mask: Tensor, batch: torch.Size, ndim: int, order: np.ndarray | None, leading: torch.Size) -> Tensor:
     """A mask that broadcasts to the scores as (B or 1, H or 1, T or 1, S or 1)."""
-    if mask.ndim <= 2:
-        return mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
+    if mask.ndim <= 2 or prod(mask.shape[:-2]) == 1:
+        return mask.reshape(1, 1, *((1,) * (2 - mask.ndim)), *mask.shape[-2:])
+    if order is not None:
+        return four(mask, batch, order, leading)
     if ndim == 3:
-        if heads is None or mask.shape[0] == 1 or mask.shape[0] % heads:
-            return mask[:, None]
-        return mask.reshape(-1, heads, *mask.shape[1:])
+        return mask[:, None]
     if mask.ndim == 4 and len(batch) == 1:
         return mask
     return mask.expand(*batch, *mask.shape[-3:]).reshape(-1, *mask.shape[-3:])

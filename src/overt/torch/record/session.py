@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from overt.errors import DtypeError, RecordingError
-from overt.grid import numbered
+from overt.grid import numbered, shown
 from overt.torch.record import checking, closed, interface, sdpa, table
 from overt.torch.record.call import Call, called
-from overt.torch.record.chain import Chain, marks
+from overt.torch.record.chain import Chain, Place
 from overt.torch.record.following import LEAVES, SPELLED, Follower, name_of, operator, parts, softens
 from overt.torch.record.keeping import Keeper, Link, statistics
 from overt.torch.record.kernel import SDPA, SILENT, Tap
+from overt.torch.record.marks import marks
 from overt.torch.record.relations import relations
 from overt.torch.record.replacing import replaced
-from overt.torch.record.watch import Mode, Watch, backward
+from overt.torch.record.softmaxes import Use
+from overt.torch.record.watch import DESCRIBED, Mode, Pass, Watch, backward
 
 Layers = str | Sequence[str] | Callable[[str], bool] | None
-# Attributes in which modules say how many heads they have, where three axes do not.
-_HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "num_attn_heads", "attn_heads")
 # Modules that hold layers, one after another.
 _LISTS = nn.ModuleList, nn.Sequential
 
@@ -45,17 +46,18 @@ class Session:
         # Attentions that had no queries or no keys.
         self._empty: set[str] = set()
         self._guides: dict[str, list[Chain]] = {}
+        # How the attentions to the text itself continue in a pass, by its number; None where they contradict.
+        self._told: tuple[int, Place | None] = -1, None
         self._keeper, self._replace, self._check = keeper, compute == "overt", check
         self._chosen = _chooser(layers)
         self._watch = Watch(model)
-        self._follower = Follower(_heads_of)
+        self._follower = Follower()
         self._context = ExitStack()
         self._tap = Tap()
         # Whether attention that runs now is one that an interface has described.
         self._taps = False
         self._mode: Mode | None = None
         self._inside = False
-        self._heads: int | None = None
 
     def start(self) -> None:
         """Begin to see."""
@@ -67,7 +69,7 @@ class Session:
         self._context.callback(closed.leave, self)
         # What was compiled shows nothing of its inside.
         self._context.enter_context(torch.compiler.set_stance("force_eager"))
-        self._mode = self._context.enter_context(Mode(self._follower.known, self._see))
+        self._mode = self._context.enter_context(Mode(self._follower, self._watch, self._see))
 
     def stop(self) -> None:
         """Leave everything as it was."""
@@ -183,6 +185,7 @@ class Session:
                     return call.output.transpose(1, 2).contiguous(), None
             if call is None:
                 return run(module, *args, **kwargs)
+            DESCRIBED.add(type(module))
             self._taps = True
             result = run(module, *args, **kwargs)
             self._taps = False
@@ -283,15 +286,24 @@ class Session:
             own = "of functions" if kernel.startswith("higher_order::") else "of somebody's own"
             self._miss(name, f"it calls {kernel}, an operator {own}")
         used = self._follower.see(module, func, args, kwargs, result)
-        if used is not None and self._wanted(name):
-            call = sdpa.given(self._head_count(used.weights), used)
-            self._keeper.allow(call, name)
-            self._take(call, name)
-        elif used is not None and self._guided:
-            self._guide(sdpa.given(self._head_count(used.weights), used), name)
+        if used is not None:
+            for one in (*self._follower.waited(), used):
+                self._attended(one)
         return result
 
+    def _attended(self, used: Use) -> None:
+        """Take note of weights that mixed values."""
+        DESCRIBED.discard(type(used.place))
+        name = self._watch.names[used.place]
+        if self._wanted(name):
+            call = sdpa.given(used)
+            self._keeper.allow(call, name)
+            self._take(call, name)
+        elif self._guided:
+            self._guide(sdpa.given(used), name)
+
     def _sdpa(self, args: Any, kwargs: Any) -> Any:
+        DESCRIBED.discard(type(self._watch.stack[-1]))
         name = self._watch.names[self._watch.stack[-1]]
         wanted = self._wanted(name)
         if not wanted and not self._guided:
@@ -299,8 +311,7 @@ class Session:
         if why := sdpa.hidden((*args, *kwargs.values())):
             self._lose(name, why)
             return SDPA(*args, **kwargs)
-        heads = self._head_count(args[0] if args else kwargs["query"])
-        output, call = sdpa.sdpa(self._tap, heads, *args, **kwargs)
+        output, call = sdpa.sdpa(self._tap, self._follower.origins, *args, **kwargs)
         if not wanted:
             self._guide(call, name)
             return output
@@ -312,16 +323,20 @@ class Session:
         return output
 
     def _multi_head(self, args: Any, kwargs: Any) -> Any:
-        outer, self._heads = self._heads, kwargs.get("num_heads", args[4] if len(args) > 4 else None)
         assert self._mode is not None
-        try:
-            with self._mode:
-                return sdpa.OPEN_MULTI_HEAD(*args, **kwargs)
-        finally:
-            self._heads = outer
+        with self._mode:
+            return sdpa.OPEN_MULTI_HEAD(*args, **kwargs)
 
     def _pass_ended(self, output: Any = None) -> None:
-        names = self._watch.names
+        names, passed = self._watch.names, self._watch.current
+        steps = {name: chains[-1].links[-1].step for name, chains in self._guides.items()}
+        if passed is not None and passed.number in steps.values():
+            # Who was not asked in this pass does not know what was read in it.
+            self._guides = {name: self._guides[name] for name, step in steps.items() if step == passed.number}
+        if passed is not None:
+            with SILENT():
+                for used in self._follower.waited():
+                    self._attended(used)
         for softmax in self._follower.lost(output):
             module = softmax.place
             if softmax.beside:
@@ -417,20 +432,32 @@ class Session:
         assert current is not None
         known = marks(call)
         ids = current.tokens(call.sizes[0], call.sizes[2])
-        placed = chains[-1].follow(call, known, current.row) if chains else None
-        new = slice(None) if placed is None else slice(placed[0] - placed[1], placed[0] - placed[1] + call.sizes[2])
+        told = self._told[1] if self._told[0] == current.number else None
+        place = chains[-1].follow(call, known, told) if chains else None
+        new = (
+            slice(None)
+            if place is None
+            else slice(place.past - place.offset, place.past - place.offset + call.sizes[2])
+        )
         link = keeper.link(call, name, current.number, new, ids)
-        if placed is None:
+        if place is None:
             chains.append(Chain(link, known))
             return link, chains[-1]
         chain = chains[-1]
-        link.past, link.offset, link.order = placed
+        chain.append(link, known, place)
         if not chain.cross:
-            current.row = chain.row_of(link.past)
-        assert current.row is not None
-        link.row = current.row
-        chain.append(link, known)
+            self._tell(current, place)
         return link, chain
+
+    def _tell(self, current: Pass, place: Place) -> None:
+        """Let what attends across in the same pass know how the text continues."""
+        number, told = self._told
+        if number == current.number:
+            rows = None if told is None else place.both(told)
+            self._told = number, None if rows is None else replace(place, rows=rows)
+        else:
+            self._told = current.number, place
+        current.row = place.row
 
     def _lose(self, name: str, why: str) -> None:
         if self._wanted(name):
@@ -443,20 +470,6 @@ class Session:
     def _wanted(self, name: str) -> bool:
         self.seen.add(name)
         return self._chosen(name)
-
-    def _head_count(self, x: Tensor | None = None) -> int | None:
-        """How many heads the module has, as it says; None where it does not, or where x (…, T, C) has but one."""
-        if self._heads is not None:
-            return self._heads
-        heads, current = _heads_of(self._watch.stack[-1]), self._watch.current
-        if not heads or x is None or x.ndim != 3 or current is None or x.shape[:1] != current.sizes[:1]:
-            return heads
-        # The first axis is that of the batch alone, and not of the batch and the heads.
-        return heads if x.shape[0] == heads * current.sizes[1] else None
-
-
-def _heads_of(module: nn.Module) -> int | None:
-    return next((n for name in _HEADS if isinstance(n := getattr(module, name, None), int) and n > 0), None)
 
 
 def _in(name: str, outer: str) -> bool:
@@ -472,11 +485,16 @@ def _place(name: str, outer: str) -> str:
 def _chooser(layers: Layers) -> Callable[[str], bool]:
     if layers is None:
         return lambda name: True
-    if callable(layers):
+    if callable(layers) and not isinstance(layers, type | nn.Module):
         return layers
-    globs = [layers] if isinstance(layers, str) else list(layers)
-    if not all(isinstance(glob, str) for glob in globs):
-        raise DtypeError("layers must be a glob such as '*.self_attn', several, a function of the name, or None")
+    globs: list[Any] = (
+        [layers] if isinstance(layers, str) else list(layers) if isinstance(layers, Iterable) else [layers]
+    )
+    if isinstance(layers, nn.Module) or not all(isinstance(glob, str) for glob in globs):
+        raise DtypeError(
+            "layers must be a glob of names such as '*.self_attn', several, a function of the name, or None, not "
+            f"{shown(layers)}"
+        )
     return lambda name: any(fnmatchcase(name, glob) for glob in globs)
 
 

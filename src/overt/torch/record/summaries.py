@@ -6,12 +6,19 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from overt.errors import ArgumentError, RecordingError
+from overt.errors import ArgumentError, DtypeError, RecordingError
+from overt.grid import is_number, shown
 from overt.torch.record.entries import Recorded
 
 
 def mean(several: Iterable[Recorded], *, layers: bool, heads: bool) -> np.ndarray:
     """Weights (L, B, H, T, S) without the axis L, or H, or both, over which the mean is taken."""
+    for name, x in (("layers", layers), ("heads", heads)):
+        if not isinstance(x, bool | np.bool_):
+            raise DtypeError(
+                f"{name} says whether the mean is taken over {name}, True or False, not {shown(x)}: choose attentions "
+                "by name, rec.mean(names)"
+            )
     total: np.ndarray | None = None
     stack: list[np.ndarray] = []
     count = 0
@@ -37,8 +44,10 @@ def rollout(several: Iterable[Recorded], residual: float) -> np.ndarray:
     Each layer is (1 − residual) · mean over heads + residual · identity, rows summing to 1, and they are multiplied.
     Abnar & Zuidema 2020 (arXiv:2005.00928).
     """
-    if not 0 <= residual < 1:
-        raise ArgumentError(f"residual is the share of what goes round the attention, 0 ≤ residual < 1, not {residual}")
+    if not is_number(residual) or not 0 <= residual < 1:
+        raise ArgumentError(
+            f"residual is the share of what goes round the attention, 0 ≤ residual < 1, not {shown(residual)}"
+        )
     total: np.ndarray | None = None
     for seen in several:
         T, S = seen.problem.shape.T, seen.problem.shape.S

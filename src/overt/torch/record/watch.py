@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cached_property, partial
 from types import FrameType
@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from overt.torch.record import closed, padding, sdpa
-from overt.torch.record.following import LINEAR, begins, multiplies
+from overt.torch.record.following import LINEAR, Follower, begins, multiplies
+from overt.torch.record.origins import heeds
 
 # A module of that name attends, or says so.
 _ATTENTION = re.compile("attention|attn", re.IGNORECASE)
@@ -181,12 +182,21 @@ class Watch:
         # A module that raised may have left others behind.
         while stack.pop() is not module:
             pass
+        if (own := type(module)) not in _ATTENDING:
+            _PLAIN.add(own)
         positions = self._padded.pop(module, None)
         if positions is not None and isinstance(output, Tensor) and output.shape[:2] == positions.shape:
             output = padding.emptied(module, output, positions)
         if not stack and self._finished is not None:
             self._finished(output)
         return output if positions is not None else None
+
+
+DESCRIBED: set[type[nn.Module]] = set()
+"""Classes of modules that say themselves what are samples and heads, when they attend."""
+# Those in which attention may begin, or cells are moved; and those that have run and are none of them.
+_ATTENDING: set[type[nn.Module]] = set()
+_PLAIN: set[type[nn.Module]] = set()
 
 
 class _Hook(partial[Any]):
@@ -199,24 +209,37 @@ class _Hook(partial[Any]):
 class Mode(TorchFunctionMode):
     """Every torch function that is called while the model runs."""
 
-    def __init__(self, known: Mapping[int, object], see: Callable[[Any, Any, Any], Any]) -> None:
-        """known: what is followed now; while there is nothing, most functions cost no more than the question."""
+    def __init__(self, follower: Follower, watch: Watch, see: Callable[[Any, Any, Any], Any]) -> None:
+        """follower: while it follows nothing, most functions cost no more than the question."""
         super().__init__()
-        self._known, self._see = known, see
+        self._known, self._note, self._see = follower.known, follower.origins.note, see
+        self._stack = watch.stack
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if _HEEDED[func] or self._known or (func is LINEAR and multiplies(args)):
-            return self._see(func, args, kwargs or {})
-        return func(*args, **kwargs) if kwargs else func(*args)
+        attends, kind = _HEEDED[func]
+        attends = attends or (func is LINEAR and multiplies(args))
+        if attends or self._known:
+            result = self._see(func, args, kwargs or {})
+        else:
+            result = func(*args, **kwargs) if kwargs else func(*args)
+        if (kind or attends) and self._stack and (own := type(self._stack[-1])) not in DESCRIBED:
+            if attends or kind == "move":
+                _ATTENDING.add(own)
+                _PLAIN.discard(own)
+                if kind:
+                    self._note(func, args, kwargs or {}, result)
+            elif kind == "map" or own not in _PLAIN:
+                self._note(func, args, kwargs or {}, result)
+        return result
 
 
-class _Heeded(dict[Any, bool]):
-    """Whether a function attends, or may be where attention begins; asked of the same few at every operation."""
+class _Heeded(dict[Any, tuple[bool, str]]):
+    """Whether a function attends, or may be where attention begins, and what it does to cells; asked at each one."""
 
-    def __missing__(self, func: Any) -> bool:
+    def __missing__(self, func: Any) -> tuple[bool, str]:
         if len(self) > _MOST_FUNCTIONS:
             self.clear()
-        self[func] = found = begins(func) or func.__name__ in _FUSED
+        self[func] = found = begins(func) or func.__name__ in _FUSED, heeds[func]
         return found
 
 
