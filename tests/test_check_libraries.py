@@ -319,10 +319,10 @@ def test_what_the_package_did_not_come_to_is_not_missing(tmp_path: Path) -> None
 def test_packages_of_one_name_are_kept_apart(tmp_path: Path) -> None:
     one, two = package(tmp_path / "one"), package(tmp_path / "two")
     (two.parent / "parts.py").write_text(PARTS.replace("np.sqrt(q.shape[-1])", "1"))
-    first, second = load(f"{one}:parts"), load(f"{two}:parts")
+    (first, _), (second, _) = load(f"{one}:parts"), load(f"{two}:parts")
     assert (first.__file__, second.__file__) == (str(one.parent / "parts.py"), str(two.parent / "parts.py"))
-    assert load(f"{one}:parts") is first
-    assert load(f"{one.parent / '__init__.py'}:parts") is first
+    assert load(f"{one}:parts")[0] is first
+    assert load(f"{one.parent / '__init__.py'}:parts")[0] is first
 
 
 def test_an_error_of_the_file_itself_is_told(tmp_path: Path) -> None:

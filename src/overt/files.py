@@ -7,19 +7,15 @@ goes on; memory beside the arrays themselves, which the system pages in and out,
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import io
 import json
-import os
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +27,7 @@ from overt.masks import Mask
 from overt.parts import Place
 from overt.problem import Problem
 from overt.scores import Score, scaled_dot
-from overt.writing import replaced
+from overt.writing import alone, replaced
 
 _SCALED_DOT = scaled_dot()
 # Numbers of a block of queries, of all heads that share their keys, and of a block of keys; and the most keys of that.
@@ -121,47 +117,8 @@ def attend(
         read = x.filename if isinstance(x, np.memmap) else None
         if read and any(path.exists() and path.samefile(read) for path in written):
             raise FileError(f"{name} is {read}, which would be written over: choose another folder for the results")
-    with _alone(folder):
+    with alone(folder, _LOCK):
         return _Run(folder, problem, rows, top, resume, overwrite).run(report or (lambda done, total: None))
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """The folder, with a lock on it that the system takes back from a process that dies.  Raises FileError."""
-    absent = [path for path in (folder, *folder.parents) if not path.exists()]
-    with ExitStack() as held:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            while not _locked(file := held.enter_context((folder / _LOCK).open("ab")), folder / _LOCK):
-                file.close()
-        except BlockingIOError:
-            raise FileError(
-                f"another run writes into {folder}: wait until it has ended, or choose another folder"
-            ) from None
-        except FileExistsError:
-            raise FileError(f"{folder} is a file: choose a folder for the results") from None
-        except OSError as error:
-            raise FileError(f"cannot write to {folder}: {error.strerror or error}") from None
-        try:
-            yield
-        finally:
-            (folder / _LOCK).unlink(missing_ok=True)
-            # Where nothing was written there is no folder, either.
-            with suppress(OSError):
-                for path in absent:
-                    path.rmdir()
-
-
-def _locked(file: IO[bytes], path: Path) -> bool:
-    """Lock a file, unless who had the lock before has removed it at the end.  Raises BlockingIOError."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        # Some filesystems have no locks.
-        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-            raise
-        return True
-    return path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
 
 
 class _Run:

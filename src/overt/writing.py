@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -10,7 +11,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -82,6 +83,54 @@ def replaced_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Pa
                 raise
     except OSError as error:
         raise FileError(_refusal(path, error)) from None
+
+
+@contextmanager
+def alone(folder: Path, name: str) -> Iterator[None]:
+    """A folder that no other process may have so at the same time; it is made where there is none.
+
+    name: of the file whose lock says so, which the system takes back from a process that dies.  Raises FileError.
+    """
+    path, absent = folder / name, [path for path in (folder, *folder.parents) if not path.exists()]
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            while not _locked(handle := os.open(path, os.O_RDWR | os.O_CREAT, 0o666), path, held):
+                os.close(handle)
+        except BlockingIOError:
+            raise FileError(
+                f"another run writes into {folder}: wait until it has ended, or choose another folder"
+            ) from None
+        except FileExistsError:
+            raise FileError(f"{folder} is a file: choose a folder for the results") from None
+        except OSError as error:
+            raise FileError(f"cannot write to {folder}: {error.strerror or error}") from None
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            # Where nothing was written there is no folder, either.
+            with suppress(OSError):
+                for one in absent:
+                    one.rmdir()
+
+
+def _locked(handle: int, path: Path, held: ExitStack) -> bool:
+    """Lock a file until the end, unless who had the lock before has removed it.  Raises BlockingIOError."""
+    # Not every system has it.
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        # Some filesystems have no locks.
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            os.close(handle)
+            raise
+    if not (path.exists() and os.path.samestat(os.fstat(handle), path.stat())):
+        return False
+    held.callback(os.close, handle)
+    return True
 
 
 def _status(path: Path) -> os.stat_result | None:

@@ -60,7 +60,6 @@ class Masked(Scale):
         self.facts |= {"hidden": int(cells.sum()), "mask made": self._mask_made()}
         compared = self._cast(cells) or self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
         compared = compared or self._beside_more(given, cells) or self._whole_rows(cells, given)
-        self._tokens(cells)
         self._causal(cells, bool(given))
         told = compared or given or self.failed("causal") or self.failed("mask") or "reach" in self.facts
         blind = cells.shape[1] <= cells.shape[2] and cells.all(2).any() and np.isnan(self.core.weights).any()
@@ -70,15 +69,6 @@ class Masked(Scale):
             self.fail("mask", "full_row_nan", self._shaped_at(), says, kind="mistake")
         if not compared and not self.failed("mask"):
             self.note("mask", "held", f"{cells.mean():.0%} of the cells are hidden", self.mask_line)
-
-    def _tokens(self, cells: np.ndarray) -> None:
-        """Whether all words are hidden that are not 0, and none that is: whoever pads with 0 means the others."""
-        for operation in self._before(given=True):
-            for x in (
-                x for x in operation.operands if x.dtype.kind in "iu" and x.ndim and x.shape[-1:] == cells.shape[2:]
-            ):
-                if x.size and (x == 0).any() and (x != 0).any() and _hides_keys(x == 0, cells):
-                    self.facts["hides words"] = operation.line.number if operation.line else None
 
     def _before(self, given: bool | None = None) -> Iterator[Operation]:
         """What hides first, and what came to it, the latest first; given: of that which was given, or which was not."""
@@ -221,9 +211,12 @@ class Masked(Scale):
         N, _, S = cells.shape
         lengths: dict[str, np.ndarray] = {}
         words: dict[str, np.ndarray] = {}
+        # Words that are joined before they are compared are given as well.
+        made = [("", x) for operation in self._before(given=True) for x in operation.operands if x.ndim > 1]
         for operation in self.operations:
-            for origin, x in zip(operation.origins, operation.operands, strict=True):
-                if not origin.startswith("argument") or x.dtype.kind not in "iu" or not x.size:
+            given = zip(operation.origins, operation.operands, strict=True)
+            for origin, x in [*(one for one in given if one[0].startswith("argument")), *made]:
+                if x.dtype.kind not in "iu" or not x.size:
                     continue
                 if x.ndim == 1 and x.size > 1 and x.min() > 0 and x.max() <= S and N % len(x) == 0:
                     lengths.setdefault(origin, x[:, None])
@@ -301,7 +294,7 @@ class Masked(Scale):
     def _whole_rows(self, cells: np.ndarray, given: Sequence[np.ndarray]) -> bool:
         """Whether what was given hides whole queries and no keys, where both are the same positions."""
         queries, keys, _ = self.streams()
-        among = cells.shape[1] == cells.shape[2] and queries == keys
+        among = cells.shape[1] == cells.shape[2] and bool(queries & keys)
         rows = (cells == cells[:, :, :1]).all() and 0 < cells.mean() < 1
         # What was given as it hides was compared before: this is a part of that, such as the words beside an image.
         part = bool(given) and all(x.ndim < 3 and x.shape[-1] < cells.shape[2] for x in given)
@@ -474,12 +467,3 @@ def _hides_rows(mask: np.ndarray, rows: np.ndarray) -> bool:
     if mask.shape[-1] != length or len(rows) % n:
         return False
     return np.array_equal(np.repeat(mask.reshape(n, length) == 0, len(rows) // n, axis=0), rows)
-
-
-def _hides_keys(mask: np.ndarray, cells: np.ndarray) -> bool:
-    """Whether the keys that are hidden from all queries are those that a mask (…, keys) has as False."""
-    n, length = mask.size // mask.shape[-1], mask.shape[-1]
-    hidden = np.asarray(cells.all(1))
-    return len(hidden) % n == 0 and np.array_equal(
-        np.repeat(~mask.reshape(n, length), len(hidden) // n, axis=0), hidden
-    )

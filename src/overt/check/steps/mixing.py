@@ -168,7 +168,7 @@ class Mixing(Masked):
         """Whether each row is a softmax but for the share of a sink: a logit that joined, or that some array holds."""
         sums = weights.sum(1)
         # Some rows may have nothing beside their keys.
-        beside = (sums > 0) & (sums < 1 + (1e-9 if self.core.sink else 0))
+        beside = (sums > 0) & (sums < 1 + (1e-5 if self.core.sink else 0))
         if not beside.all() or not near(right * sums[:, None], weights, 1e-4):
             return False
         if self.core.sink:
@@ -308,7 +308,8 @@ class Mixing(Masked):
             mine = [c for c in mine if c is not samples]
         if len(mine) != 1:
             return
-        paged = _paged([c[:, :, 0] for c in at if c is not mine[0] and (c == c[:, :, :1]).all()])
+        apart = [c[:, :, 0] for c in at if (c == c[:, :, :1]).all() and (c != c[:, :1]).any()]
+        paged = _paged(apart)
         if paged is None and not any((c == c[:1, :, :1]).all() and len(np.unique(c)) == length for c in at):
             # Each head of queries has as many keys as there are: some of them twice, or in an order of its own.
             along = [c for c in at[:-1] if len(np.unique(c)) == length and (c == c[:, :, :1]).all()]

@@ -377,7 +377,7 @@ class Walk(State):
     def _normalises(self, x: np.ndarray, y: np.ndarray) -> bool:
         """Whether what came from raw scores at once is a softmax over some axes, or the scores by their sum."""
         sums = y.sum(1, keepdims=True)
-        beside = bool(self.core.sink and ((sums > 0) & (sums < 1 + 1e-9)).all())
+        beside = bool(self.core.sink and ((sums > 0) & (sums < 1 + 1e-5)).all())
         # What is missing is the share of a sink.
         mistake, known = pipeline.softmax_mistake(self.core, x, y / sums if beside else y)
         return known and (mistake is not None or beside or bool(self.core.normal))

@@ -34,11 +34,6 @@ _LONG = 12
 _WHOLE = 6
 # By so many positions a sequence is made shorter.
 _FEWER = 2
-# What says that 0 fills up.
-_ZERO_PADS = (
-    r"\bpad(ded|s)? (\w+ ){0,4}(with|by) (a |the )?(zeros?|0)\b"
-    r"|\b0 ?(=|is|are|marks|means|for|:) (an? |the )?(pad|empty|nothing|none)"
-)
 # A share of the largest number, by which nothing changes.
 _ROUNDING = 1e-7
 
@@ -60,7 +55,6 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
     packed(caller.face, facts, findings)
     _capped(caller, facts, findings)
     _idle(caller, guess, facts, findings)
-    _padded(caller.face, facts, findings)
     samples.check(caller, guess, facts, findings)
     _places(caller, guess, findings)
     _lengths(caller, guess, facts, findings)
@@ -123,13 +117,6 @@ def _alike(plain: Answer, other: Answer) -> bool:
     """Whether two answers are one but for rounding."""
     both = [*zip(plain.outputs, other.outputs, strict=False)]
     return bool(both) and not (plain.failed or other.failed) and all(same(x, y, _ROUNDING) for x, y in both)
-
-
-def _padded(face: Interface, facts: Mapping[str, Any], findings: Findings) -> None:
-    """Words that are hidden although they are not what is said to pad."""
-    told = " ".join(f"{face.prose} {face.description.get('told', '')}".lower().split())
-    if "hides words" in facts and re.search(_ZERO_PADS, told):
-        findings.add("mask_inverted", line=facts["hides words"])
 
 
 def _places(caller: Caller, guess: Guess, findings: Findings) -> None:

@@ -113,6 +113,10 @@ def kinder(caller: Caller, found: Found, made: beside.Made) -> Found:
     masks = () if face.declared_mask() in ("keep", "drop") else masks
     names = {a.name: Search(caller.session, face, lambda guesses: []).told(a) for a in face.arguments}
 
+    def hiding(kind: str) -> tuple[str, ...]:
+        # What is documented as 0 and 1 is neither added nor of another shape.
+        return () if found.guess.told and kind[:7] == "0 and 1" else masks if calls.is_mask(kind) else ()
+
     def numbers(path: Path) -> tuple[str, ...]:
         if constructor_role(path[-1]) == "window":
             # In a window of nothing there is nothing wrong.
@@ -125,7 +129,7 @@ def kinder(caller: Caller, found: Found, made: beside.Made) -> Found:
         for path, kind in found.guess.kinds
         # What the module makes is made of widths.
         if not (len(path) > 1 and kind in _WIDTHS and dict(found.guess.kinds)[path[:1]][:3] == "by ")
-        for other in (numbers(path) if kind in calls.VALUES else masks if calls.is_mask(kind) else ())
+        for other in (numbers(path) if kind in calls.VALUES else hiding(kind))
         if other != kind and path[0] not in face.overrides
     ]
     if not found.faults:

@@ -158,7 +158,7 @@ class Origins:
         elif kind == "other":
             self._known.pop(id(result), None)
         elif kind == "map":
-            if func is functional.linear and type(args[1]) is Parameter:
+            if func is functional.linear and len(args) > 1 and type(args[1]) is Parameter:
                 # Most maps, and quickly.
                 shape, known = tuple(result.shape), self._known.get(id(args[0]))
                 moved = known[1] if known is not None and type(known[1]) is Moved and known[0]() is args[0] else None
