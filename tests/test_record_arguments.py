@@ -25,6 +25,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a number to keep": ({"keep": 5}, ArgumentError, "keep must be one of"),
     "a text for top": ({"top": "a"}, ArgumentError, "top must be a whole number"),
     "a text for limit": ({"limit": "1"}, ArgumentError, "limit must be a whole number"),
+    "a number for a folder": ({"keep": "disk", "folder": 5}, DtypeError, "folder must be the name of a folder, not 5"),
     "a number to compute with": ({"compute": 5}, ArgumentError, 'compute must be "model" or "overt"'),
 }
 
@@ -51,6 +52,13 @@ ASKED: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         "layers says whether the mean is taken over layers",
     ),
     "heads of a mean": (lambda rec: rec.mean(heads="a"), DtypeError, "heads says whether the mean is taken over heads"),
+    "a number for special tokens": (
+        lambda rec: rec.measures(special=5),
+        DtypeError,
+        "special must be the ids .* not 5",
+    ),
+    "a text for them": (lambda rec: rec.measures(special="ab"), DtypeError, "special must be the ids .* not 'ab'"),
+    "texts for them": (lambda rec: rec.measures(special=["a"]), DtypeError, "special must be integers"),
     "a share of text": (lambda rec: rec.rollout(residual="a"), ArgumentError, "residual is the share .* not 'a'"),
     "no share": (lambda rec: rec.rollout(residual=None), ArgumentError, "residual is the share"),
     "keys without labels": (lambda rec: rec.mass([0]), DtypeError, "keys must have labels"),

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from overt import kernels
-from overt.errors import ArgumentError, RecordingError
+from overt.errors import ArgumentError, DtypeError, RecordingError
+from overt.grid import shown
 from overt.torch import blocks
 from overt.torch.record.arrays import array
 from overt.torch.record.call import Call, called
@@ -153,6 +154,8 @@ class Keeper:
     def __init__(self, keep: str, top: int, limit: int | None, folder: str | Path | None) -> None:
         if keep not in KEEP:
             raise ArgumentError(f"keep must be one of {', '.join(KEEP)}, not {keep!r}")
+        if folder is not None and not isinstance(folder, str | Path):
+            raise DtypeError(f"folder must be the name of a folder, not {shown(folder)}")
         if folder is not None and keep != "disk":
             raise ArgumentError(f'folder is for keep="disk", not for keep={keep!r}')
         self.keep, self.top, self.limit = keep, top, limit

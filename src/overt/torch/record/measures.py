@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from overt.errors import ArgumentError, RecordingError, ShapeError
-from overt.grid import integers
+from overt.errors import ArgumentError, DtypeError, RecordingError, ShapeError
+from overt.grid import integers, shown
 from overt.torch.record.call import called
 from overt.torch.record.entries import Recorded
 from overt.torch.record.relations import following, previous
@@ -59,7 +59,12 @@ def measures(seen: Recorded, ids: Any = None, special: Collection[int] = ()) -> 
     received = shares(seen)
     own = np.arange(T) + (seen.base or 0)
     among = nothing
-    if tokens is not None and special and seen.base is not None:
+    asked: Any = special
+    if isinstance(asked, str) or not isinstance(asked, Collection):
+        raise DtypeError(f"special must be the ids of some tokens, not {shown(special)}")
+    if len(special):
+        integers("special", list(special))
+    if tokens is not None and len(special) and seen.base is not None:
         marked = np.zeros((B, S), bool)
         marked[:, own[own < S]] = np.isin(tokens, list(special))[:, own < S]
         among = (received * marked[:, None]).sum(-1)
