@@ -74,12 +74,14 @@ def _said(rest: str) -> str | None:
         rest,
     )
     rest = re.sub(r"\bkeeps?\b[^.;,]{0,40}?\b(away|out|off|apart)\b", "hidden", rest)
+    # What is said first is not what it is not.
+    rest = re.sub(r"(?<=\w) *,? (and|but) (is |are |was |were )?not \w+", "", rest)
     # Nothing of something is what that is not.
     some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
     rest = re.sub(r"\b(no|without|absence of)( any)? (pad|mask)\w*", "kept", rest)
     rest = re.sub(rf"\b(no|without|absence of)( an?| any| real| valid| actual)* ({some})\b", "hidden", rest)
     rest = re.sub(
-        r"\b(empty|absent|unused|unseen|dead|missing|lost|broken|outside|filler|fill(s|ing|ed up)?\b|(leaves?|left)\b[^.;,]*\bout|(after|past|beyond|behind) the (end|last))\b",
+        r"\b(empty|absent|unused|unseen|dead|missing|lost|broken|deleted|removed|rejected|suspended|withdrawn|cancell?ed|faulty|corrupt\w*|outside|filler|fill(s|ing|ed up)?\b|(leaves?|left)\b[^.;,]*\bout|(after|past|beyond|behind) the (end|last))\b",
         "hidden",
         rest,
     )
@@ -91,7 +93,7 @@ def _said(rest: str) -> str | None:
     ):
         return "drop"
     if re.search(
-        r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|takes? part|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|(token|word|frame)s?\b(?! (is|are|was|were|has|have)\b)|present|exists?\b",
+        r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|takes? part|look|not (masked|padding|padded|ignored|hidden)|non-pad|unmasked|can\b|(token|word|frame)s?\b(?! (is|are|was|were|has|have)\b)|present|exists?\b",
         rest,
     ):
         return "keep"

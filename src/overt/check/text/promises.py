@@ -312,7 +312,8 @@ class Promises(Hiding):
     def declared_by_width(self) -> bool:
         """Whether scores are said to be divided by the width itself, as in µP (Yang et al. 2022, arXiv:2203.03466)."""
         width = r"(d|d_?(k|head|h)|head_?dim)\b(?! ?(\*\*|\^))"
-        return bool(re.search(rf"\b1(\.0)? ?/ ?{width}|\b(mu|µ|μ)p\b", self._all_prose))
+        divided = rf"\bdivided by (the )?(head )?(width|dimension|{width})"
+        return bool(re.search(rf"\b1(\.0)? ?/ ?{width}|{divided}|\b(mu|µ|μ)p\b", self._module_prose))
 
     @cached_property
     def declared_unscaled(self) -> bool:
@@ -328,13 +329,13 @@ class Promises(Hiding):
                 r"pre-?scaled|already scaled|unscaled|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|(do|does|did|is|are) not scale|plain (inner|dot) products?|t5",
                 text,
             )
-            or re.search(beyond, " ".join(f"{self._all_prose} {self.description.get('told', '')}".lower().split()))
+            or re.search(beyond, self._module_prose)
         )
 
     @cached_property
     def declared_free(self) -> bool:
         """Whether it is said that the weights need not sum to 1."""
-        told = " ".join(f"{self._all_prose} {self.description.get('told', '')}".lower().split())
+        told = self._module_prose
         without = r"\b(no|without( an?| the| any)?|not( \w+){0,3} (through|by|with|using) an?|instead of( an?| the)?|in place of( an?| the)?) softmax\b"
         raw = r"\b(un-?normali[sz]ed (attention )?(weights?|activations?)|(weights?|activations?)( \w+){0,2} (are|is) \W?not\W+normali[sz]ed)\b"
         return bool(re.search(rf"{without}|\bsoftmax(-| )free\b|{raw}", told))

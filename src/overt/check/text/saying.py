@@ -67,3 +67,8 @@ class Said:
     def _all_prose(self) -> str:
         """Its documentation and comments, and those of what it is made of."""
         return "\n".join([self.prose, *texts(self.description.get("reached", ""))]).lower()
+
+    @cached_property
+    def _module_prose(self) -> str:
+        """The same, and what its module says, in one line and in small."""
+        return " ".join(f"{self._all_prose} {self.description.get('told', '')}".lower().split())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from math import isclose, log
@@ -214,6 +214,8 @@ def scaled(
     if more.get("scored width") != _WIDER * facts["scored width"] or ratio <= 0:
         return
     power, says = log(ratio, _WIDER), ""
+    if caller.face.declared_by_width and abs(power + 1) <= _LOOSE:
+        return
     if min(abs(power), abs(power + 0.5)) > _LOOSE:
         says = f"The factor of the scores goes with the width to the power {power:.3g}, and not −0.5."
     elif {"bias", "term"} & set(facts) or "log" in caller.face.text:
@@ -269,10 +271,11 @@ def settled(
         ratio, root = told["scale"] / one["scale"], (one["scored width"] / told["scored width"]) ** 0.5
         known = {fault["mistake"] for other in others for fault in other["faults"] if fault["step"] == "scale"}
         if min(abs(ratio - 1), abs(ratio - root)) < _LOOSE and root != 1:
-            kept = {what: [x for x in found[what] if not x["step"].endswith("scale") or x["mistake"] in (None, *known)]
-                    for what in ("faults", "ledger")}  # fmt: skip
-            return found | kept
+            return _unscaled(found, known)
     names, rivals = list(one.get("scale may be", ())), set(one.get("scale may be", ()))
+    if names != [""] and any(other["facts"].get("scale may be") == [] for other in others):
+        # A number may be what it seems by accident.
+        return _unscaled(found)
     for fits in (other["facts"].get("scale may be", ()) for other in (*others, *seen)):
         # Two lengths were the same, and it was taken for the wrong one.
         names, rivals = [name for name in names if name in fits] or names, rivals | {*fits}
@@ -282,6 +285,13 @@ def settled(
                   for x in found["faults"]]  # fmt: skip
         found = found | {"faults": faults}
     return found
+
+
+def _unscaled(found: dict[str, Any], known: Collection[str] = ()) -> dict[str, Any]:
+    """A recording without what it says of the scale, but for mistakes that are known."""
+    kept = {what: [x for x in found[what] if not x["step"].endswith("scale") or x["mistake"] in (None, *known)]
+            for what in ("faults", "ledger")}  # fmt: skip
+    return found | kept
 
 
 def filled(caller: Caller, guess: Guess, told: Sequence[Mapping[str, Any]], findings: Findings) -> None:

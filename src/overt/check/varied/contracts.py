@@ -390,6 +390,21 @@ def _first_ones(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
         findings.add("unknown", message=says, line=facts["term"])
 
 
+def _sees_only_earlier(caller: Caller, guess: Guess, plain: Answer, attended: Sequence[str]) -> bool:
+    """Whether the last key changes the last query alone, as where both belong to one sequence."""
+    kinds, given = guess.by_name, caller.arrays(guess)
+    changed = {}
+    for name in attended:
+        changed[name] = x = given[name].copy()
+        x[(slice(None),) * calls.axes_of(kinds[name]).index("S") + (-1,)] *= 2
+    other = caller.ask([Way(guess, arrays=changed)])[0]
+    if other.failed or not (plain.outputs and other.outputs) or plain.outputs[0].shape != other.outputs[0].shape:
+        return False
+    off = ~np.isclose(plain.outputs[0], other.outputs[0])
+    along = [off.any(tuple({*range(off.ndim)} - {axis})) for axis, n in enumerate(off.shape) if n == guess.lengths.T]
+    return any(x[-1] and not x[:-1].any() for x in along)
+
+
 def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
     """Whether it fails with more keys than queries, or fewer, where these are given by themselves."""
     names, asked = list(caller.arrays(guess)), facts.get("asked by others", ())
@@ -429,5 +444,7 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     first, second, more, fewer = caller.ask(ways)
     # What raises by itself where they are not as many tells so.
     if not first.failed and not second.failed and fewer.failed and more.failed and not more.reply["error"]["guarded"]:
+        if _sees_only_earlier(caller, ways[0].guess, first, [names[n] for n in asked]):
+            return
         led = more.reply["error"]["lines"]
         findings.add("cross_wrong_length", line=failed_at(str(caller.face.description["file"]), led) if led else None)

@@ -67,10 +67,12 @@ def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: F
 
 def _others(caller: Caller, guess: Guess, findings: Findings) -> None:
     """Samples that read the first one and none of their own, where this reads its own, as by numbers within samples."""
-    given, kinds, n = caller.arrays(guess), guess.by_name, guess.lengths
-    if findings.wrong or not _has_samples(caller.face) or min(n.B, n.T) < 2:
+    given, kinds = caller.arrays(guess), guess.by_name
+    if findings.wrong or not _has_samples(caller.face):
         return
-    for name in (name for name, x in given.items() if x.dtype.kind == "f" and kinds[name][:2] == "BT"):
+    for name in (name for name, x in given.items() if x.dtype.kind == "f" and kinds[name][:2] in ("BT", "BS")):
+        if min(given[name].shape[:2]) < 2:
+            return
         ways = [Way(guess)]
         # All of the first sample, and all but the first position of it, and of the second one.
         for sample, start in ((0, 0), (0, 1), (1, 1)):
@@ -81,7 +83,7 @@ def _others(caller: Caller, guess: Guess, findings: Findings) -> None:
         if (
             plain.failed
             or not plain.outputs
-            or plain.outputs[0].shape[:2] != (n.B, n.T)
+            or plain.outputs[0].shape[:2] != given[name].shape[:2]
             or any(x.failed for x in moved)
         ):
             return
