@@ -4,48 +4,50 @@
 
 namespace overt::OVERT_LEVEL {
 
-// Products of M queries with 16 keys of a panel.  Half is the half of the panel: while its sums are stored, those of the
-// other one can be added up.
-template <class In, int M, int Half>
-OVERT_INLINE void multiply_half(const char* query, const char* key, Index chunks, float* tile) {
-  constexpr int N = kTerms<In>, first = 2 * Half, second = first + 1;
+// Products of M queries with a panel of keys.  A sum that waits for its last product keeps nobody waiting as long as others
+// can be added up: four squares are computed in turns.
+template <class In, int M> OVERT_INLINE void multiply_tile_panel(const char* query, const char* key, Index chunks, float* tile) {
+  constexpr int N = kTerms<In>;
+  constexpr bool two = M > kTileRows;
   constexpr Index row = kTileStride * sizeof(float);
-  tile_zero<first>();
-  if constexpr (M > kTileRows) tile_zero<second>();
+  tile_zero<0>(), tile_zero<1>();
+  if constexpr (two) tile_zero<2>(), tile_zero<3>();
   for (Index c = 0; c < chunks; ++c) {
-    const char* terms = key + (c * 2 + Half) * kTileSize;
-    tile_load<4>(terms, kTileBytes);
-    if constexpr (N > 1) tile_load<5>(terms + chunks * 2 * kTileSize, kTileBytes);
-    if constexpr (N > 2) tile_load<6>(terms + chunks * 4 * kTileSize, kTileBytes);
+    // Terms of keys there and back again: the last one is there already.
+    int last = -1;
     OVERT_UNROLL
     for (int j = 0; j < N; ++j) {
-      const char* tiles = query + (j * (M / kTileRows) * chunks + c) * kTileSize;
+      const char* queries = query + (j * (M / kTileRows) * chunks + c) * kTileSize;
+      tile_load<4>(queries, kTileBytes);
+      if constexpr (two) tile_load<5>(queries + chunks * kTileSize, kTileBytes);
       // Products of float16 are exact: rounding them would move the weights by more than the output is rounded.
       const int count = N == 2 ? 2 : N - j;
-      tile_load<7>(tiles, kTileBytes);
-      tile_dot<first, 7, 4>();
-      if (count > 1) tile_dot<first, 7, 5>();
-      if (count > 2) tile_dot<first, 7, 6>();
-      if constexpr (M > kTileRows) {
-        tile_load<7>(tiles + chunks * kTileSize, kTileBytes);
-        tile_dot<second, 7, 4>();
-        if (count > 1) tile_dot<second, 7, 5>();
-        if (count > 2) tile_dot<second, 7, 6>();
+      OVERT_UNROLL
+      for (int n = 0; n < count; ++n) {
+        const int i = j % 2 ? count - 1 - n : n;
+        if (i != last) {
+          const char* keys = key + (i * chunks + c) * 2 * kTileSize;
+          tile_load<6>(keys, kTileBytes), tile_load<7>(keys + kTileSize, kTileBytes);
+          last = i;
+        }
+        tile_dot<0, 4, 6>(), tile_dot<1, 4, 7>();
+        if constexpr (two) tile_dot<2, 5, 6>(), tile_dot<3, 5, 7>();
       }
     }
   }
-  tile_store<first>(tile + Half * kTileRows, row);
-  if constexpr (M > kTileRows) tile_store<second>(tile + kTileRows * kTileStride + Half * kTileRows, row);
+  tile_store<0>(tile, row), tile_store<1>(tile + kTileRows, row);
+  if constexpr (two) {
+    tile_store<2>(tile + kTileRows * kTileStride, row);
+    tile_store<3>(tile + kTileRows * kTileStride + kTileRows, row);
+  }
 }
 
 // Products of M queries with `panels` consecutive panels of keys.
 template <class In, int M> void multiply_tiles(const float* queries, const float* keys, Index D, int panels, float* tile) {
   const Index chunks = ceil_div(D, kDeep), bytes = kPanel<float> * packed_keys(kTerms<In>, D) * Index(sizeof(float));
   const char *query = reinterpret_cast<const char*>(queries), *key = reinterpret_cast<const char*>(keys);
-  for (int panel = 0; panel < panels; ++panel, key += bytes, tile += kPanel<float>) {
-    multiply_half<In, M, 0>(query, key, chunks, tile);
-    multiply_half<In, M, 1>(query, key, chunks, tile);
-  }
+  for (int panel = 0; panel < panels; ++panel, key += bytes, tile += kPanel<float>)
+    multiply_tile_panel<In, M>(query, key, chunks, tile);
 }
 
 // How a weight is raised from a product of half types that must still be multiplied by a factor.

@@ -531,6 +531,7 @@ def _turned(one: dict[str, Any], whole: dict[str, Any], seen: bool) -> bool:
             continue
         late, last, sizes = x[:, -1], y[:, -1], (y**2).sum(-1)
         normed = np.allclose(sizes, sizes.flat[0], rtol=1e-4)
-        if (seen or not normed) and np.allclose((late**2).sum(-1), sizes[:, -1], rtol=1e-4) and not same(late, last, _LOOSE):
+        long = (seen or not normed) and np.allclose((late**2).sum(-1), sizes[:, -1], rtol=1e-4)
+        if long and not same(late, last, _LOOSE):
             return True
     return False
