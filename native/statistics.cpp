@@ -34,12 +34,15 @@ template <class Acc> struct Statistics {
     Acc* spread = nullptr;    // [groups][kRows][lanes] Σ p log₂ p
     Acc* received = nullptr;  // [kBlock] of the rows of one block
     int* keys = nullptr;      // [groups][picked keys][kRows] as the task's rows want them
+    int* others = nullptr;    // [groups][picked keys][kRows] the next one in the same block, or −1
+    int* chains = nullptr;    // [groups][blocks] where that of a block begins, or −1
     int* rows = nullptr;      // [groups][kRows] at which place a row is picked whole, or −1
     Acc* mixed = nullptr;     // [picked rows][E] weights times values, out to whole vectors
     void place(Arena& arena, const Layout& layout) {
       desk.place(arena, layout.plan);
       if (const Picks* picks = layout.arguments.picks) {
-        arena.take(keys, layout.plan.groups * picks->keys * kRows);
+        for (int** piece : {&keys, &others}) arena.take(*piece, layout.plan.groups * picks->keys * kRows);
+        arena.take(chains, layout.plan.groups * ceil_div(layout.plan.p.S, kBlock));
         arena.take(rows, layout.plan.groups * kRows);
         arena.take(mixed, picks->rows * layout.plan.width);
       }
@@ -78,20 +81,30 @@ template <class Acc> struct Statistics {
   // Notes what the rows of a task pick.  A key that is never met is hidden and has a score of −inf; there is none to pick
   // where it is negative.
   void note_picks(const Picks& picks) {
-    for (int i = 0; i < work.desk.count; ++i)
-      for (int r = 0; r < work.desk.groups[i].count; ++r) {
-        const Index place = work.desk.groups[i].place[r], t = place % p.T, b = place / p.T / p.H;
-        for (Index c = 0; c < picks.keys; ++c) {
-          int key = *at<std::int32_t>(picks.key, c, b, t);
-          work.keys[(i * picks.keys + c) * kRows + r] = key;
-          found(c)[place] = key < 0 ? Acc(__builtin_nanf("")) : Acc(-kInfinity);
+    const Index blocks = ceil_div(p.S, kBlock), size = picks.keys * kRows;
+    __builtin_memset(work.chains, 0xff, work.desk.count * blocks * sizeof(int));
+    for (int i = 0; i < work.desk.count; ++i) {
+      // The rows of one head, one after another.
+      const Index count = work.desk.groups[i].count, place = work.desk.groups[i].place[0], t = place % p.T;
+      for (Index c = 0; c < picks.keys; ++c) {
+        const auto* wanted = at<std::int32_t>(picks.key, c, place / p.T / p.H, t);
+        Acc* scores = found(c) + place;
+        for (Index r = 0; r < count; ++r) {
+          const int key = wanted[r * picks.key.row], one = int(c * kRows + r);
+          scores[r] = key < 0 ? Acc(__builtin_nanf("")) : Acc(-kInfinity);
+          if (key < 0 || key >= p.S) continue;
+          int& chain = work.chains[i * blocks + key / kBlock];
+          work.keys[i * size + one] = key, work.others[i * size + one] = chain, chain = one;
         }
-        int* row = work.rows + i * kRows + r;
-        *row = -1;
-        for (Index n = 0; n < picks.rows; ++n)
-          if (picks.row[n] == t) *row = int(n);
-        if (*row >= 0) __builtin_memset(work.mixed + *row * plan.width, 0, plan.width * sizeof(Acc));
       }
+      int* rows = work.rows + i * kRows;
+      for (Index r = 0; r < count; ++r) rows[r] = -1;
+      for (Index n = 0; n < picks.rows; ++n)
+        if (Index r = picks.row[n] - t; r >= 0 && r < count) {
+          rows[r] = int(n);
+          __builtin_memset(work.mixed + n * plan.width, 0, plan.width * sizeof(Acc));
+        }
+    }
   }
 
   Acc* found(Index c) const { return static_cast<Acc*>(arguments.picks->found) + c * p.B * p.H * p.T; }
@@ -99,10 +112,10 @@ template <class Acc> struct Statistics {
   // Picks from a tile: scores of single keys, which become weights at the end, and values by the weights of whole rows.
   void pick(const Picks& picks, int i, const Shift<Acc>& shift, Range range) {
     const Group<Acc>& group = work.desk.groups[i];
-    for (Index c = 0; c < picks.keys; ++c)
-      for (int r = 0; r < group.count; ++r)
-        if (int s = work.keys[(i * picks.keys + c) * kRows + r]; s >= range.begin && s < range.end)
-          found(c)[group.place[r]] = work.desk.tile[r * kTileStride + s - range.begin];
+    const Index size = picks.keys * kRows, chain = i * ceil_div(p.S, kBlock) + range.begin / kBlock;
+    for (int one = work.chains[chain]; one >= 0; one = work.others[i * size + one])
+      if (int s = work.keys[i * size + one], r = one % kRows; s >= range.begin && s < range.end)
+        found(one / kRows)[group.place[r]] = work.desk.tile[r * kTileStride + s - range.begin];
     for (int r = 0; r < group.count; ++r) {
       int n = work.rows[i * kRows + r];
       if (n < 0) continue;
@@ -118,14 +131,22 @@ template <class Acc> struct Statistics {
   // Adds the values of some keys times their weights, the sum of them from 0: short chains round less.
   void mix(const Acc* weights, Range range, Index place, Acc* mixed) {
     const Index b = place / p.T / p.H, g = place / p.T % p.H / (p.H / p.G);
+    constexpr int some = 4;
     with_input<Acc>(p.type, [&]<class In>() {
-      for (Index e = 0; e < p.E; e += lanes) {
-        Lane<Acc> total = {};
-        for (int s = range.begin; s < range.end; ++s)
+      for (Index e = 0; e < p.E; e += some * lanes) {
+        Lane<Acc> totals[some] = {};
+        for (int s = range.begin; s < range.end; ++s) {
           // What nobody sees may be anything.
-          if (Acc weight = weights[s - range.begin]; weight != 0)
-            total += load_some(at<In>(p.v, b, g, s) + e, p.E - e) * weight;
-        store(mixed + e, load(mixed + e) + total);
+          const Acc weight = weights[s - range.begin];
+          if (weight == 0) continue;
+          const In* value = at<In>(p.v, b, g, s);
+          OVERT_UNROLL
+          for (int c = 0; c < some; ++c)
+            if (Index from = e + c * lanes; from < p.E) totals[c] += load_some(value + from, p.E - from) * weight;
+        }
+        OVERT_UNROLL
+        for (int c = 0; c < some; ++c)
+          if (Acc* to = mixed + e + c * lanes; e + c * lanes < p.E) store(to, load(to) + totals[c]);
       }
     });
   }
