@@ -26,6 +26,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a text for top": ({"top": "a"}, ArgumentError, "top must be a whole number"),
     "a text for limit": ({"limit": "1"}, ArgumentError, "limit must be a whole number"),
     "a number for a folder": ({"keep": "disk", "folder": 5}, DtypeError, "folder must be the name of a folder, not 5"),
+    "a text for check": ({"check": "no"}, DtypeError, "check says whether weights are compared, .* not 'no'"),
     "a number to compute with": ({"compute": 5}, ArgumentError, 'compute must be "model" or "overt"'),
 }
 
@@ -65,6 +66,8 @@ ASKED: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "no list of tokens": (lambda rec: rec.labelled(5), DtypeError, "tokens must be a list of strings, not 5"),
     "numbers for tokens": (lambda rec: rec.labelled([1] * T), DtypeError, "tokens must be a list of strings"),
     "a number for a file": (lambda rec: rec.save(5), DtypeError, "path must be the name of a file"),
+    "a number for a page": (lambda rec: rec.page(5), DtypeError, "path must be the name of a file"),
+    "a number for a title": (lambda rec: rec.page("a.html", title=5), DtypeError, "title must be text, not int"),
     "a number to load": (lambda rec: overt.torch.record.load(5), DtypeError, "path must be the name of a file"),
 }
 

@@ -530,6 +530,8 @@ def test_a_masked_nan_is_no_hindrance(tmp_path: Path) -> None:
         ({"tokens": []}, ShapeError, "0 tokens for 4 keys"),
         ({"tokens": WORDS, "queries": ["a"] * 5}, ShapeError, "5 queries for 4 queries"),
         ({"tokens": "word"}, DtypeError, "list of strings"),
+        ({"tokens": 4}, DtypeError, "list of strings"),
+        ({"title": 4}, DtypeError, "title must be text"),
         ({"tokens": [1, 2, 3, 4]}, DtypeError, "list of strings"),
     ],
 )
@@ -555,6 +557,8 @@ def test_paths_that_cannot_be_written(tmp_path: Path, write: str) -> None:
     for path in (tmp_path / "none" / "x", tmp_path / "folder"):
         with pytest.raises(FileError, match="cannot write"):
             getattr(view, write)(path)
+    with pytest.raises(DtypeError, match="path must be the name of a file, a str or a Path, not 5"):
+        getattr(view, write)(5)
     assert [x.name for x in tmp_path.iterdir()] == ["folder"]
 
 

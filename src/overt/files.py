@@ -27,7 +27,7 @@ from overt.masks import Mask
 from overt.parts import Place
 from overt.problem import Problem
 from overt.scores import Score, scaled_dot
-from overt.writing import alone, replaced
+from overt.writing import alone, located, replaced
 
 _SCALED_DOT = scaled_dot()
 # Numbers of a block of queries, of all heads that share their keys, and of a block of keys; and the most keys of that.
@@ -64,7 +64,7 @@ class Stored:
     @staticmethod
     def of(folder: str | Path) -> Stored:
         """Open a folder.  Raises FileError where no finished attention is in it."""
-        folder = Path(folder)
+        folder = located(folder)
         try:
             said = json.loads((folder / _SAID).read_text())
             rows, identity = range(*said["rows"]), str(said.get("identity", ""))
@@ -111,7 +111,7 @@ def attend(
         raise ArgumentError(f"rows must be a range of 0…{T} with step 1 and some row, not {rows!r}")
     if whole("top", top) > S:
         raise ArgumentError(f"top must be at most S = {S}, not {shown(top)}")
-    folder = Path(folder)
+    folder = located(folder)
     written = [path for name in _ARRAYS for path in (folder / f"{name}.npy", _part(folder, name))]
     for name, x in zip("qkv", given, strict=True):
         read = x.filename if isinstance(x, np.memmap) else None

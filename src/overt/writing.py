@@ -15,7 +15,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from overt.errors import FileError
+from overt.errors import DtypeError, FileError
+
+
+def located(path: str | os.PathLike[str]) -> Path:
+    """A path as somebody gave it.  Raises DtypeError for what is none."""
+    if not isinstance(path, str | os.PathLike):
+        raise DtypeError(f"path must be the name of a file, a str or a Path, not {path!r:.60}")
+    return Path(path)
 
 
 @contextmanager
@@ -26,7 +33,7 @@ def replaced(path: str | Path) -> Iterator[IO[bytes]]:
     file that could be replaced (``streamed``) is written as it comes.
     Raises FileError, and BrokenPipeError where nobody reads a pipe any more.
     """
-    path = Path(path)
+    path = located(path)
     try:
         before = _status(path)
         if streamed(path):
@@ -45,8 +52,9 @@ def replaced(path: str | Path) -> Iterator[IO[bytes]]:
 
 def streamed(path: str | Path) -> bool:
     """Whether a path is written as it comes: a pipe, a device, or a name for a descriptor such as /dev/stdout."""
-    before = _status(Path(path))
-    return _descriptor(Path(path)) is not None or (before is not None and not stat.S_ISREG(before.st_mode))
+    path = located(path)
+    before = _status(path)
+    return _descriptor(path) is not None or (before is not None and not stat.S_ISREG(before.st_mode))
 
 
 @contextmanager
@@ -55,7 +63,7 @@ def replaced_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Pa
 
     overwrite: put it in the place of a folder that holds files of the same names and no others.  Raises FileError.
     """
-    path = Path(path)
+    path = located(path)
     try:
         before = _status(path)
         if before is not None and not overwrite:

@@ -18,7 +18,7 @@ from overt.grid import host, whole
 from overt.views.colors import STOPS, Scale, shades
 from overt.views.labels import Labelled, readable
 from overt.views.subject import Subject
-from overt.writing import replaced
+from overt.writing import located, replaced
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,7 +122,7 @@ def _families(text: str) -> list[str]:
 
 def write(figure: Figure, path: str | Path) -> Path:
     """Write a figure as .png, .svg or .pdf, whole or not at all."""
-    kind = Path(path).suffix.lstrip(".").lower()
+    kind = located(path).suffix.lstrip(".").lower()
     if kind not in ("png", "svg", "pdf"):
         raise ArgumentError(f"{path} ends in no format known here: give .png, .svg or .pdf")
     with replaced(path) as file:

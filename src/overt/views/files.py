@@ -30,7 +30,7 @@ from overt.scores import Projected, Score, scaled_dot
 from overt.views.labels import Labelled, readable
 from overt.views.stored import Stored
 from overt.views.subject import Subject
-from overt.writing import replaced
+from overt.writing import located, replaced
 
 # Numbers of a bias that is neither ALiBi nor T5's, and so is stored as it is.
 _DENSE = 1 << 28
@@ -152,7 +152,7 @@ def load(path: str | Path, *, mask: Mask | None = None) -> list[Labelled]:
     Instead of q and k it may hold weights (…, H, T, S), and an .npy file does.
     mask: what else hides keys, beside the mask of the file.
     """
-    arrays = _read(Path(path))
+    arrays = _read(located(path))
     # Of several attentions, one after the other: 0.q, 0.k, 1.q …
     groups: dict[int, dict[str, np.ndarray]] = {}
     for name, x in arrays.items():

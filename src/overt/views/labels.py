@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -53,7 +53,8 @@ class Labelled:
         for name, given, count in (("tokens", self.tokens, shape.S), ("queries", self.queries, shape.T)):
             if given is None:
                 continue
-            if isinstance(given, str) or not all(isinstance(token, str) for token in given):
+            listed = isinstance(given, Collection) and not isinstance(given, str)
+            if not listed or not all(isinstance(token, str) for token in given):
                 raise DtypeError(f"{name} must be a list of strings, one per {'key' if name == 'tokens' else 'query'}")
             if len(given) != count:
                 raise ShapeError(

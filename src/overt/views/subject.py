@@ -36,6 +36,8 @@ class Subject:
         queries: Sequence[str] | None = None,
         title: str = "attention",
     ) -> None:
+        if not isinstance(title, str):
+            raise DtypeError(f"title must be text, not {type(title).__name__}")
         self.title = title
         self.trace = x if isinstance(x, Trace) else None
         if isinstance(x, Attended | Trace):

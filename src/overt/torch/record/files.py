@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from overt.errors import DtypeError, FileError
-from overt.grid import dtype_name, shown, widened
+from overt.errors import FileError
+from overt.grid import dtype_name, widened
 from overt.torch.record.arrays import array, owned
 from overt.torch.record.chain import Chain
 from overt.torch.record.keeping import Link, Statistics
 from overt.torch.record.visible import Visible
-from overt.writing import replaced
+from overt.writing import located, replaced
 
 _FORMAT = 1
 
@@ -32,7 +31,7 @@ class Loaded:
 
 def save(chains: dict[str, list[Chain]], without: list[str], unseen: dict[str, str], path: str | Path) -> Path:
     """Write every chain, joined."""
-    _check(path)
+    path = located(path)
     arrays: dict[str, np.ndarray] = {}
     entries: list[dict[str, Any]] = []
     for name, several in chains.items():
@@ -44,14 +43,14 @@ def save(chains: dict[str, list[Chain]], without: list[str], unseen: dict[str, s
     text = json.dumps({"format": _FORMAT, "without": without, "unseen": unseen, "entries": entries})
     with replaced(path) as file:
         np.savez_compressed(file, allow_pickle=False, recording=np.frombuffer(text.encode(), np.uint8), **arrays)
-    return Path(path)
+    return path
 
 
 def load(path: str | Path) -> tuple[dict[str, list[Chain]], list[str], dict[str, str]]:
     """Chains of one call each, the layers without attention, and those that were not seen into."""
-    _check(path)
+    path = located(path)
     try:
-        with Path(path).open("rb") as file:
+        with path.open("rb") as file:
             found = np.load(file, allow_pickle=False)
             arrays = dict(found) if isinstance(found, np.lib.npyio.NpzFile) else {}
     except OSError as error:
@@ -70,11 +69,6 @@ def load(path: str | Path) -> tuple[dict[str, list[Chain]], list[str], dict[str,
         return chains, [str(name) for name in about["without"]], unseen
     except (KeyError, TypeError, ValueError, AttributeError, UnicodeDecodeError) as error:
         raise FileError(f"{path} holds no recording: {type(error).__name__} {error}") from None
-
-
-def _check(path: Any) -> None:
-    if not isinstance(path, str | os.PathLike):
-        raise DtypeError(f"path must be the name of a file, a str or a Path, not {shown(path)}")
 
 
 def _joined(chain: Chain) -> Link:

@@ -62,8 +62,10 @@ def record(
         raise DtypeError(f"overt.record takes a torch.nn.Module, not {type(model).__name__}")
     if compute not in ("model", "overt"):
         raise ArgumentError(f'compute must be "model" or "overt", not {compute!r}')
+    if not isinstance(check, bool | np.bool_):
+        raise DtypeError(f"check says whether weights are compared, True or False, not {shown(check)}")
     keeper = Keeper(keep, whole("top", top), None if limit is None else whole("limit", limit), folder)
-    session = Session(model, layers, keeper, compute, check)
+    session = Session(model, layers, keeper, compute, bool(check))
     return Recording(session.chains, session)
 
 

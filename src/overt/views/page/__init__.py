@@ -25,7 +25,7 @@ from overt.views.labels import Labelled, readable
 from overt.views.page.script import bundled
 from overt.views.stored import Stored
 from overt.views.subject import Subject
-from overt.writing import replaced, replaced_folder, streamed
+from overt.writing import located, replaced, replaced_folder, streamed
 
 _PRECISIONS = ("float16", "float32", "float64")
 # Bytes of q and k that are stored in float64 and in float32, before it is rounded to less.
@@ -55,7 +55,7 @@ def write(
     """
     if precision is not None and precision not in _PRECISIONS:
         raise ArgumentError(f"precision must be one of {', '.join(_PRECISIONS)}, not {precision!r}")
-    path = Path(path)
+    path = located(path)
     with ExitStack() as stack:
         file, beside = stack.enter_context(replaced(path)), None
         if sum(part.problem.q.size + part.problem.k.size for part in view.parts) > _INSIDE:
