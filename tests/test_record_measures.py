@@ -93,6 +93,18 @@ def after(b: int, t: int) -> int | None:
     return before[-1] + 1 if before and before[-1] + 1 != t else None
 
 
+def test_a_query_that_sees_one_key_has_no_bound_of_its_entropy() -> None:
+    class Alone(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return functional.scaled_dot_product_attention(x, x, x, torch.eye(x.shape[-2], dtype=torch.bool))
+
+    model = Alone()
+    with torch.no_grad(), overt.record(model) as rec:
+        model(torch.randn(1, 2, 5, 8))
+    assert np.isnan(rec.measures()[""].entropy).all()
+    assert "–" in str(rec) and "nan" not in str(rec)
+
+
 @pytest.mark.parametrize("T", [1, 3, 12])
 def test_where_a_token_stood_before(T: int) -> None:
     expected = [[after(b, t) for t in range(12 - T, 12)] for b in range(B)]

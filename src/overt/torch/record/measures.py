@@ -96,7 +96,7 @@ def entropy(seen: Recorded) -> np.ndarray:
     """Mean entropy (B, H) of the rows over its bound, the logarithm of how many keys a row sees; NaN without any."""
     counts = seen.counts
     bound = np.where(counts > 1, np.log(np.maximum(counts, 2)), np.nan)
-    return _nanmean(np.asarray(seen.entropy()) / bound)
+    return nanmean(np.asarray(seen.entropy()) / bound)
 
 
 def mass(seen: Recorded, keys: Any, queries: Any) -> np.ndarray:
@@ -157,7 +157,7 @@ def _induction(seen: Recorded, ids: np.ndarray, others: bool) -> np.ndarray:
     return cells(seen, np.where(keys < S, keys, -1))
 
 
-def _nanmean(x: np.ndarray) -> np.ndarray:
+def nanmean(x: np.ndarray) -> np.ndarray:
     """Mean over the last axis of what is finite; NaN where nothing is."""
     some = np.isfinite(x)
     count = some.sum(-1)
@@ -166,4 +166,4 @@ def _nanmean(x: np.ndarray) -> np.ndarray:
 
 def _mean(x: np.ndarray) -> np.ndarray:
     """Mean (H,) over batch rows and queries of (B, H, T)."""
-    return _nanmean(np.moveaxis(x, 1, 0).reshape(x.shape[1], -1))
+    return nanmean(np.moveaxis(x, 1, 0).reshape(x.shape[1], -1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,7 @@ def text(rec: Recording, width: int | None = None) -> str:
         sizes = f"{shapes[0].T:,} × {shapes[0].S:,}" + (f" ×{len(several)}" if len(several) > 1 else "")
         off = [seen.deviation for seen in several if seen.deviation is not None]
         first, entropy = (
-            np.nanmean(np.concatenate([measure(seen).reshape(-1) for seen in several]))
+            float(measures.nanmean(np.concatenate([measure(seen).reshape(-1) for seen in several])))
             for measure in (measures.first, measures.entropy)
         )
         lines.append(
@@ -37,7 +38,8 @@ def text(rec: Recording, width: int | None = None) -> str:
                 str(shapes[0].H),
                 sizes,
                 f"{first:.1%}",
-                f"{entropy:.2f}",
+                # Where no query sees two keys there is no bound.
+                f"{entropy:.2f}" if isfinite(entropy) else "–",
                 f"{max(off):.1e}" if off else "unchecked",
             )
         )
