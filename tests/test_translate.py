@@ -184,7 +184,11 @@ def test_show_prints_the_table(overt: Console) -> None:
         (["translate", ""], b"", "the text is empty"),
         (["translate", "\x01\x02"], b"", "nothing but control characters"),
         (["translate", "word " * 10_000], b"", "the model reads 400 tokens"),
-        (["translate", "--model", "klingon", "x"], b"", "cannot read klingon"),
+        (
+            ["translate", "--model", "klingon", "x"],
+            b"",
+            "no bundled model: these are dates, en-zh",
+        ),
         (["translate", "--model", __file__, "x"], b"", "not a complete safetensors file"),
         (["translate", "--show", "--json", "x"], b"", "leave out --show"),
         (["translate", "--temperature", "1", "-n", "2", "x"], b"", "leave out --n-best"),

@@ -13,11 +13,12 @@ from array_api_compat import array_namespace
 
 from overt import layers
 from overt.attended import Attended
-from overt.errors import ArgumentError
+from overt.errors import ArgumentError, FileError
 from overt.grid import host
 from overt.models import checkpoint, decoding
 from overt.models.checkpoint import Checkpoint
 from overt.models.vocabulary import END, SPECIAL, START, UNKNOWN, padded
+from overt.writing import located
 
 BUNDLED = Path(__file__).parent / "bundled"
 # In tokens, and in characters.
@@ -221,9 +222,16 @@ class _Reading:
 
 
 def load(name: str | Path) -> Translator:
-    """The translator of a bundled model, by its name, or of a checkpoint, by its path."""
-    path = BUNDLED / f"{name}.safetensors"
-    return Translator.of(checkpoint.load(path if str(name) in bundled() else Path(name)))
+    """The translator of a bundled model, by its name, or of a checkpoint, by its path.
+
+    Raises FileError where there is neither.
+    """
+    path = located(name)
+    if str(name) in bundled():
+        path = BUNDLED / f"{name}.safetensors"
+    elif not path.exists():
+        raise FileError(f"{name} is no checkpoint, and no bundled model: these are {', '.join(bundled())}")
+    return Translator.of(checkpoint.load(path))
 
 
 def bundled() -> list[str]:
