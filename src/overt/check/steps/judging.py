@@ -84,8 +84,7 @@ def judge(
         others.append(one.operands)
         if (line := _carried(core, found)) is not None:
             one.fail("bias", "inplace", line, "The scores are written into what the next attention adds its own to.")
-        hides = one.hidden is not None and one.hidden.any() and not one.failed("causal")
-        hiding |= {one.softmax_line} if hides else set()
+        hiding |= {one.softmax_line} if one.hides_some_by_place() and not one.failed("causal") else set()
         judged.faults += [f for f in one.faults if f not in judged.faults]
         judged.ledger += [Entry(name + e.step, e.outcome, e.why, e.line, e.mistake) for e in one.ledger]
         for key, value in one.facts.items():

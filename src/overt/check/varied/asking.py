@@ -192,6 +192,8 @@ def probe(
             return
         line = _dropping(caller, replace(plain, extra=again | {"train": False}))
         findings.add("dropout_eval", line=line)
+        if _dropped_too([(caller.ask([plain])[0], first)]):
+            findings.add("weights_after_dropout", line=line)
         masked = findings.found.get("mask_after_softmax")
         if masked is not None and (masked.where is None or line in (None, masked.where["line"])):
             # What is dropped by chance is hidden by no mask.
@@ -307,9 +309,17 @@ def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
             asked = [replace(way, values={**way.values, a.name: not a.default}) for way in (ways[2], ways[0])]
             quiet, drawn = caller.ask(asked)
             pairs.append((quiet, drawn))
-    if drops and any(_sums_to_1(quiet) and not _sums_to_1(x) for still, one in pairs
-                     for quiet, x in zip(still.outputs[1:], one.outputs[1:], strict=False)):  # fmt: skip
+    if drops and _dropped_too(pairs):
         findings.add("weights_after_dropout", line=_dropping(caller, ways[0]))
+
+
+def _dropped_too(pairs: Sequence[tuple[Answer, Answer]]) -> bool:
+    """Whether weights are returned that sum to 1 where nothing is dropped, and not where something is."""
+    return any(
+        _sums_to_1(quiet) and not _sums_to_1(x)
+        for still, one in pairs
+        for quiet, x in zip(still.outputs[1:], one.outputs[1:], strict=False)
+    )
 
 
 def _dropping(caller: Caller, way: Way) -> int | None:
