@@ -51,8 +51,14 @@ def judge(
     """
     written, found, _ = attentions(operations)
     mixes = bool(found)
-    if not mixes:
-        written, found, _ = attentions(additive.completed(operations, outputs))
+    returned = operations if any(core.normal for core in found) else additive.completed(operations, outputs)
+    if not mixes or len(returned) > len(operations):
+        again, others, _ = attentions(returned)
+        # Where weights are returned that mix nothing, queries that meet their keys look like weights and values.
+        met = {core.mix.number for core in found}
+        alone = [core for core in others if core.scores.number in met and again[core.mix.number].detail in pipeline.GIVEN]
+        if not mixes or alone:
+            written, found, mixes = again, alone if mixes else others, False
     if not found and (intended or {}).get("no softmax"):
         written, found, _ = attentions(operations, free=True)
     found = [core for core in found if not _is_loss(core)]
