@@ -60,6 +60,7 @@ class Promises(Hiding):
                 r"\btanh\W{0,2}w\w*\W{0,4}c\w*\W{0,4}[;,]\W{0,3}[hs]", self.description.get("told", "").lower()
             )),
             "asks": self._asks,
+            "offsets": self._offsets,
             "scales": [n for config in self.description.get("configs", ()) for n in config["scales"]],
             "unscaled": self.declared_unscaled,
             "returns scores": self.returns_scores,
@@ -92,6 +93,21 @@ class Promises(Hiding):
                 for line in around.splitlines() if "embed" in line
             ),
         }  # fmt: skip
+
+    @cached_property
+    def _offsets(self) -> int:
+        """How a table is said to be indexed, as in b[i - j] beside q_i and k_j: 1 by how far back a key is, -1 by how far
+        ahead, 0 where it is not said."""
+        told = (self.described + "\n" + self.description.get("told", "")).lower()
+        place = r"(?:_\{?|\[|,? (?:(?:at|on|in|of) )?(?:(?:time|position|place|token|row|index|step)s? )?)([a-z])\b"
+        asking, asked = (set(re.findall(rf"\b{one}{place}", told)) for one in (r"q(?:uery)?", r"k(?:ey)?"))
+        found = set()
+        for before, one, two in re.findall(r"\w\[([^\[\]\n]*?)\b([a-z]) ?[-−–] ?([a-z])\b", told):
+            back = one in asking - asked and two in asked - asking
+            ahead = one in asked - asking and two in asking - asked
+            found.add((back - ahead) * (-1 if re.search(r"[-−–] ?\(? ?$", before) else 1))
+        found.discard(0)
+        return found.pop() if len(found) == 1 else 0
 
     @cached_property
     def _asks(self) -> tuple[int, int] | None:
