@@ -1,4 +1,4 @@
-"""Who is hidden, and by what is said of it: other languages, windows of documents, maps of weights, offsets, dropout."""
+"""Who is hidden, and what is said of it: other languages, windows of documents, maps of weights, offsets, dropout."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ def seen(moves, squares, Wq, Wk, heads):
     """moves (Q, D), squares (S, D), Wq, Wk (D, D) -> (Q, heads, S): of each head numbers that sum to 1."""
     q = (moves @ Wq).reshape(len(moves), heads, -1)
     k = (squares @ Wk).reshape(len(squares), heads, -1)
-    return softmax(np.einsum("qhd,shd->qhs", q, k) / q.shape[-1] ** 0.5)
+    s = np.einsum("qhd,shd->qhs", q, k) / q.shape[-1] ** 0.5
+    return softmax(s)
 
 
 class Kept(nn.Module):
@@ -117,7 +118,7 @@ class Capped(nn.Module):
     def forward(self, x):
         """x (B, T, D)"""
         q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
-        s = q @ k.mT / q.shape[-1] ** 0.5
+        s = q @ k.mT / (x.shape[-1] // self.heads) ** 0.5
         s = self.cap * torch.tanh(s / self.cap)
         return (s.softmax(-1) @ v).transpose(1, 2).flatten(2)
 '''
@@ -128,8 +129,8 @@ BOTH = [
     ("near", "(back >= window)", "(back > window)", ["window_off_by_one"], "back > window"),
     (
         "seen",
-        'softmax(np.einsum("qhd,shd->qhs", q, k) / q.shape[-1] ** 0.5)',
-        'softmax((np.einsum("qhd,shd->qhs", q, k) / q.shape[-1] ** 0.5).reshape(len(q), -1)).reshape(len(q), heads, -1)',
+        "return softmax(s)\n",
+        "return softmax(s.reshape(len(q), -1)).reshape(s.shape)\n",
         ["softmax_heads_and_keys"],
         "reshape(len(q), -1)",
     ),
@@ -141,7 +142,7 @@ BOTH = [
         ["dropout_eval", "weights_after_dropout"],
         "dropout",
     ),
-    ("Capped", "q.shape[-1] ** 0.5\n        s = self.cap", "q.shape[2] ** 0.5\n        s = self.cap", ["scale_seqlen"], "q @ k.mT"),
+    ("Capped", "(x.shape[-1] // self.heads)", "x.shape[1]", ["scale_seqlen"], "q @ k.mT"),
 ]
 
 

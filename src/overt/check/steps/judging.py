@@ -53,12 +53,12 @@ def judge(
     mixes = bool(found)
     returned = operations if any(core.normal for core in found) else additive.completed(operations, outputs)
     if not mixes or len(returned) > len(operations):
-        again, others, _ = attentions(returned)
+        again, more, _ = attentions(returned)
         # Where weights are returned that mix nothing, queries that meet their keys look like weights and values.
         met = {core.mix.number for core in found}
-        alone = [core for core in others if core.scores.number in met and again[core.mix.number].detail in pipeline.GIVEN]
+        alone = [c for c in more if c.scores.number in met and again[c.mix.number].detail in pipeline.GIVEN]
         if not mixes or alone:
-            written, found, mixes = again, alone if mixes else others, False
+            written, found, mixes = again, alone if mixes else more, False
     if not found and (intended or {}).get("no softmax"):
         written, found, _ = attentions(operations, free=True)
     found = [core for core in found if not _is_loss(core)]

@@ -105,7 +105,8 @@ def _said(rest: str) -> str | None:
         r"(not|never|don't|cannot|n't)( |$|[.,;])|mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible|invalid",
         rest,
     ) and not re.search(
-        r"not (masked|padded|padding|ignored|hidden|invalid)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept", rest
+        r"not (masked|padded|padding|ignored|hidden|invalid)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept",
+        rest,
     ):
         return "drop"
     if re.search(

@@ -96,8 +96,10 @@ class Promises(Hiding):
 
     @cached_property
     def _offsets(self) -> int:
-        """How a table is said to be indexed, as in b[i - j] beside q_i and k_j: 1 by how far back a key is, -1 by how far
-        ahead, 0 where it is not said."""
+        """How a table is said to be indexed, as in b[i - j] beside q_i and k_j.
+
+        1 by how far back a key is, -1 by how far ahead, 0 where it is not said.
+        """
         told = (self.described + "\n" + self.description.get("told", "")).lower()
         place = r"(?:_\{?|\[|,? (?:(?:at|on|in|of) )?(?:(?:time|position|place|token|row|index|step)s? )?)([a-z])\b"
         asking, asked = (set(re.findall(rf"\b{one}{place}", told)) for one in (r"q(?:uery)?", r"k(?:ey)?"))
@@ -158,7 +160,11 @@ class Promises(Hiding):
         """Whether the name or the text promise a causal mask, and no argument asks for it."""
         if self.has("causal") or any("causal" in row["name"].lower() for row in self.description["constructor"]):
             return False
-        told = re.sub(rf"(non?|not|never|without|isn't|un|nicht|niet|pas|não|nie)[ -]?(a |any )?(causal|masked|{_STEPWISE})", "", self.prose)
+        told = re.sub(
+            rf"(non?|not|never|without|isn't|un|nicht|niet|pas|não|nie)[ -]?(a |any )?(causal|masked|{_STEPWISE})",
+            "",
+            self.prose,
+        )
         # One of several words in a row is no promise, nor is what an option must be.
         told = re.sub(r"must be (true|set|false)[^.\n]*causal", "", told)
         told = re.sub(r"(?m)(?<=\w), *causal *(?=, *\w+ *(,|$))", "", told)
