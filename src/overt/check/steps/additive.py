@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from overt.check.steps.pipeline import GIVEN
 from overt.recorder.apart import key_labels
 from overt.recorder.core import ADDS, Core
 from overt.recorder.flow import GATHERS, VIEWS, reach_of, sums_to_one
@@ -218,7 +219,7 @@ def completed(operations: Sequence[Operation], outputs: Sequence[np.ndarray]) ->
                 moved @ values,
                 (moved, len(written) - 1),
                 (values, None),
-                detail="logarithms" if logarithms else "returned",
+                detail=GIVEN[logarithms],
             )
         if found:
             break
@@ -232,8 +233,9 @@ def _weights(x: np.ndarray) -> tuple[int, bool] | None:
             y = np.exp(x) if logarithms and x.dtype.kind == "f" else x
             y = y.reshape(*y.shape[:-2], -1) if y.ndim > _MAPS else y
         axes = sums_to_one(y)
-        if not axes and y.ndim > 2 and sums_to_one(y.reshape(*y.shape[:-2], -1)) == [y.ndim - 2]:
-            # Over the last two together: one of them has the keys.
+        two = ((axis, y.ndim - 1) for axis in range(y.ndim - 1 if y.ndim > 2 else 0))
+        if not axes and (y >= 0).all() and any(np.allclose(y.sum(both), 1, atol=1e-4) for both in two):
+            # Over two together: the last has the keys.
             axes = [y.ndim - 1]
         if len(axes) == 1 and y.shape[axes[0]] > 2:
             return axes[0], logarithms

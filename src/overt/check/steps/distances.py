@@ -46,6 +46,38 @@ def biases(core: Core, data: Sequence[bool], intended: Mapping[str, Any], facts:
             continue
         told = (list(_linear(cells, core.operations[: last + 1], facts, intended)) for cells in _by_head(core, gap))
         yield from next(filter(None, told), ())
+        if intended.get("offsets"):
+            told = (list(_indexed(cells, core.operations[:last], intended["offsets"])) for cells in _by_head(core, gap))
+            yield from next(filter(None, told), ())
+
+
+def _indexed(cells: np.ndarray, operations: Sequence[Operation], wanted: int) -> Iterator[Told]:
+    """A bias (H, T, S) out of a table with a number for each offset: whether that is how far back a key is, or ahead.
+
+    wanted: 1 where it is said to be how far back, and -1 where how far ahead.
+    """
+    live = np.isfinite(cells)
+    back = np.broadcast_to(np.arange(cells.shape[1])[:, None] - np.arange(cells.shape[2]), cells.shape)[live]
+    for operation in operations:
+        for x, origin in zip(operation.operands, operation.origins, strict=True):
+            if not origin.startswith(("parameter", "argument")) or x.dtype.kind != "f" or len(np.unique(x)) < x.size:
+                continue
+            # Which number of the table each of the bias is, from differences of scores.
+            order = np.argsort(x, axis=None)
+            ordered = x.ravel()[order].astype(float)
+            near = np.searchsorted((ordered[1:] + ordered[:-1]) / 2, cells[live])
+            if x.size < _PAIRS or not np.allclose(ordered[near], cells[live], rtol=1e-5, atol=1e-6):
+                continue
+            for at in np.unravel_index(order[near], x.shape):
+                ways = [way for way in (1, -1) if np.ptp(at - way * back) == 0]
+                # Where no later key is seen there is one way alone, whatever it is called.
+                if ways and back.min() < 0 < back.max():
+                    says = f"A table is indexed by how far {'back' if ways[0] > 0 else 'ahead'} a key is"
+                    if ways[0] == wanted:
+                        yield Told("bias", "", operation.line, f"{says[0].lower()}{says[1:]}, as is said")
+                    else:
+                        yield Told("bias", "unknown", operation.line, f"{says}, and the other way is said.")
+                    return
 
 
 def shifted(core: Core, data: Sequence[bool]) -> Iterator[Told]:

@@ -51,8 +51,14 @@ def judge(
     """
     written, found, _ = attentions(operations)
     mixes = bool(found)
-    if not mixes:
-        written, found, _ = attentions(additive.completed(operations, outputs))
+    returned = operations if any(core.normal for core in found) else additive.completed(operations, outputs)
+    if not mixes or len(returned) > len(operations):
+        again, more, _ = attentions(returned)
+        # Where weights are returned that mix nothing, queries that meet their keys look like weights and values.
+        met = {core.mix.number for core in found}
+        alone = [c for c in more if c.scores.number in met and again[c.mix.number].detail in pipeline.GIVEN]
+        if not mixes or alone:
+            written, found, mixes = again, alone if mixes else more, False
     if not found and (intended or {}).get("no softmax"):
         written, found, _ = attentions(operations, free=True)
     found = [core for core in found if not _is_loss(core)]
@@ -84,8 +90,7 @@ def judge(
         others.append(one.operands)
         if (line := _carried(core, found)) is not None:
             one.fail("bias", "inplace", line, "The scores are written into what the next attention adds its own to.")
-        hides = one.hidden is not None and one.hidden.any() and not one.failed("causal")
-        hiding |= {one.softmax_line} if hides else set()
+        hiding |= {one.softmax_line} if one.hides_some_by_place() and not one.failed("causal") else set()
         judged.faults += [f for f in one.faults if f not in judged.faults]
         judged.ledger += [Entry(name + e.step, e.outcome, e.why, e.line, e.mistake) for e in one.ledger]
         for key, value in one.facts.items():

@@ -41,6 +41,14 @@ class Masked(Scale):
             if free and cells.shape[2] in rows and (cells == cells[:, :1]).all() and not cells.all():
                 self.fail("causal", "causal_missing", self.softmax_line, LATER)
 
+    def hides_some_by_place(self) -> bool:
+        """Whether keys are hidden from some queries alone, or by what was not given."""
+        if self.hidden is None or not self.hidden.any():
+            return False
+        cells = self._batched(self.hidden)
+        given = bool(self.hiding) and all(self._comes_from(number, "argument") for number in self.hiding)
+        return not given or bool((cells != cells[:, :1]).any())
+
     def _once(self, hidden: np.ndarray) -> np.ndarray:
         """The cells that are hidden, (batch, queries, keys); once where heads share keys and hide the same."""
         core = self.core

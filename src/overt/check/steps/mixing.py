@@ -88,7 +88,8 @@ class Mixing(Masked):
         elif known and mistake is not None:
             # One maximum for all is right where all are summed; of what is divided by its sum, no scale is left.
             self.forget("global_max", *(["scale"] if mistake == "no_exp_norm" else []))
-            line = (self._laid_at() if mistake == "softmax_global" else None) or self._summed_at() or line
+            whole = mistake in ("softmax_global", "softmax_heads_and_keys")
+            line = (self._laid_at() if whole else None) or self._summed_at() or line
             self.fail(
                 "softmax", mistake, line, "The weights are no softmax over the keys.", right[live], self.weights[live]
             )

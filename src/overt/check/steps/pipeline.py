@@ -24,6 +24,8 @@ _ADDS = {
 _RANDOM = {"dropout", "dropout_", "native_dropout", "feature_dropout", "alpha_dropout"}
 # A score as low as this was put there to hide: exp of it is nothing beside any other.
 LOW = -60.0
+# What is made of weights that are returned, or of their logarithms, as if they mixed values.
+GIVEN = ("returned", "logarithms")
 _NONE = np.zeros((0, 0), bool)
 # Numbers of an array that are shown.
 _SHOWN = 6
@@ -231,7 +233,7 @@ def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[
         keys = x.ndim - 1 in axes
         if not over:
             return None, True
-        mixed = core.operations[core.mix.number].detail not in ("returned", "logarithms")
+        mixed = core.operations[core.mix.number].detail not in GIVEN
         rows = bool(over & set(core.mix.rows)) and (mixed or any(_asks(core, a) for a in axes if a < len(labels)))
         if keys:
             # All that there is are samples, where none of it are queries.

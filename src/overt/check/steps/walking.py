@@ -50,6 +50,9 @@ class Walk(State):
         self.scale_lines = [*self.q.lines, *self.k.lines]
         factors = (n for one in (self.q, self.k) for n in one.views if self.operations[n].name in FACTORS)
         self.learned |= any(self._of_parameters(n) for n in factors)
+        # the last factor, and the last one before tanh, with the places of their lines
+        self.factor: tuple[float, int] | None = None
+        self.capped: tuple[float, int] | None = None
         self.phase = "raw"
         # what of each row, or of all, or what fixed number was subtracted, and where
         self.lowered: tuple[str, Line | None] = "", None
@@ -158,14 +161,20 @@ class Walk(State):
             case "scale" if raw:
                 self.total *= kind.number
                 self.before = None if self.before is None else self.before * kind.number
-                self.scale_lines.append(step.line)
+                if self.capped and abs(self.capped[0] * kind.number - 1) < 1e-6:
+                    # What caps multiplies by what it divided by, and neither is the scale.
+                    del self.scale_lines[self.capped[1]]
+                    self.capped = None
+                else:
+                    self.factor = kind.number, len(self.scale_lines)
+                    self.scale_lines.append(step.line)
                 self.learned = self.learned or self._of_parameters(step.number) or self._tempered(step.number)
             case "rowscale" if raw:
                 # A factor for each head, or for each query.
                 self.learned, self.before = True, None
             case "tanh":
                 self.facts["capped"] = True
-                self.bent = self.total, step.line
+                self.bent, self.capped = (self.total, step.line), self.factor
                 if self.hidden is not None:
                     self.fail("softcap", "softcap_after_mask", step.line, "Hidden scores are capped too.", x, y)
             case "shift":

@@ -8,6 +8,26 @@ import re
 _ELSEWHERE = (
     r"\b(sdpa|torch|keras|jax|multiheadattention|scaled_dot_product_attention)\b.{0,9}\b(wants?|expects?|needs?)\b"
 )
+# What fills up, and what does not, in other languages; the last two stand behind what they are made of.
+_ABROAD = (
+    (
+        "padding",
+        r"remplissage|bourrage|relleno|(en|preen)chimento|riempimento|(auf)?f(ü|ue)ll\w*|(aan|op)vulling|(do|u|wy)pełnieni\w*"
+        r"|dolgu|utfyllnad",
+    ),
+    ("invalid", r"(ung(ü|ue)l|onge?l)[td]ig\w*|inv[áà]lid[aeio]s?|nieważn\w*|geçersiz"),
+    (
+        "real",
+        r"echte?[mnrs]?|vraie?s?|r[ée]el(le)?s?|ver[aoei]|verdadei?r[oa]s?|prawdziw\w*|gerçek|riktig\w*|v[áà]lid[aeio]s?"
+        r"|g(ü|ue)ltig\w*|geldig\w*|ważn\w*|geçerli",
+    ),
+    (
+        "hidden",
+        r"(not|no)( (an?|any|the))?( actual(ly)?)? (real|valid)"
+        r"|(kein\w*|geen|nicht|niet|nie|pas|sans|sin|senza|sem|non|não|no es)( [^\W\d]+){0,2} real",
+    ),
+    ("no", r"kein\w*|geen|ohne|zonder|sans|sin|senza|sem|bez"),
+)
 _PLAINLY = "mask|ignore|pad|drop|hid|block|not|keep|attend|allow|visible|valid"
 
 
@@ -16,10 +36,8 @@ def meaning(line: str, booleans: bool) -> str | None:
     line = " ".join(line.split())
     if re.search(_ELSEWHERE, line):
         return None
-    # What fills up is called so in other languages.
-    line = re.sub(
-        r"\b(remplissage|bourrage|relleno|(en|preen)chimento|riempimento|(auf)?f(ü|ue)ll\w*)\b", "padding", line
-    )
+    for word, others in _ABROAD:
+        line = re.sub(rf"\b({others})\b", word, line)
     # Its shape, and what it is made of, say nothing yet.
     values = r"(?![^)\]]*\b(inf\w*|true|false|\d+e\d+)\b)"
     line = re.sub(rf"[(\[]{values}(?=[^)\]]*[a-z])[\w*+/ -]+(, ?[\w*+/ -]+)+,?[)\]]", "", line)
@@ -86,10 +104,11 @@ def _said(rest: str) -> str | None:
         rest,
     )
     if re.search(
-        r"(not|never|don't|cannot|n't)( |$|[.,;])|mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
+        r"(not|never|don't|cannot|n't)( |$|[.,;])|mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible|invalid",
         rest,
     ) and not re.search(
-        r"not (masked|padded|padding|ignored|hidden)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept", rest
+        r"not (masked|padded|padding|ignored|hidden|invalid)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept",
+        rest,
     ):
         return "drop"
     if re.search(

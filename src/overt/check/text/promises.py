@@ -31,8 +31,13 @@ _LAST = (
 )
 
 
+# In the languages that have the word.
+_STEPWISE = r"auto[-_ ]?r?r[eé]gr[eé]s(s?i[vfw]|yj)"
 # What depends on what comes before it.
-_UNTIL = r"\bdepends? (only )?on (\w+ ){0,2}[01] ?(\.\.+|…|to|-) ?\w\b"
+_UNTIL = (
+    r"(\bdepends? (only )?on (\w+ ){0,2}[01] ?(\.\.+|…|to|-) ?\w\b"
+    r"|\bd[eéi]p[eé]nd\w*\b[^.;]{0,30}\[[:., ]*: ?\w ?\+ ?1\])"
+)
 
 
 class Promises(Hiding):
@@ -55,6 +60,7 @@ class Promises(Hiding):
                 r"\btanh\W{0,2}w\w*\W{0,4}c\w*\W{0,4}[;,]\W{0,3}[hs]", self.description.get("told", "").lower()
             )),
             "asks": self._asks,
+            "offsets": self._offsets,
             "scales": [n for config in self.description.get("configs", ()) for n in config["scales"]],
             "unscaled": self.declared_unscaled,
             "returns scores": self.returns_scores,
@@ -87,6 +93,23 @@ class Promises(Hiding):
                 for line in around.splitlines() if "embed" in line
             ),
         }  # fmt: skip
+
+    @cached_property
+    def _offsets(self) -> int:
+        """How a table is said to be indexed, as in b[i - j] beside q_i and k_j.
+
+        1 by how far back a key is, -1 by how far ahead, 0 where it is not said.
+        """
+        told = (self.described + "\n" + self.description.get("told", "")).lower()
+        place = r"(?:_\{?|\[|,? (?:(?:at|on|in|of) )?(?:(?:time|position|place|token|row|index|step)s? )?)([a-z])\b"
+        asking, asked = (set(re.findall(rf"\b{one}{place}", told)) for one in (r"q(?:uery)?", r"k(?:ey)?"))
+        found = set()
+        for before, one, two in re.findall(r"\w\[([^\[\]\n]*?)\b([a-z]) ?[-−–] ?([a-z])\b", told):
+            back = one in asking - asked and two in asked - asking
+            ahead = one in asked - asking and two in asking - asked
+            found.add((back - ahead) * (-1 if re.search(r"[-−–] ?\(? ?$", before) else 1))
+        found.discard(0)
+        return found.pop() if len(found) == 1 else 0
 
     @cached_property
     def _asks(self) -> tuple[int, int] | None:
@@ -137,7 +160,11 @@ class Promises(Hiding):
         """Whether the name or the text promise a causal mask, and no argument asks for it."""
         if self.has("causal") or any("causal" in row["name"].lower() for row in self.description["constructor"]):
             return False
-        told = re.sub(r"(non|not|never|without|no|isn't|un)[ -]?(a |any )?(causal|masked)", "", self.prose)
+        told = re.sub(
+            rf"(non?|not|never|without|isn't|un|nicht|niet|pas|não|nie)[ -]?(a |any )?(causal|masked|{_STEPWISE})",
+            "",
+            self.prose,
+        )
         # One of several words in a row is no promise, nor is what an option must be.
         told = re.sub(r"must be (true|set|false)[^.\n]*causal", "", told)
         told = re.sub(r"(?m)(?<=\w), *causal *(?=, *\w+ *(,|$))", "", told)
@@ -160,15 +187,15 @@ class Promises(Hiding):
         own = "|".join(re.escape(a.name.lower()) for a in self.arguments)
         before = r"\b(a|each|every) (token|position) (sees|attends to|looks at) (only )?itself and (only )?(the )?\w+ before it\b"
         return bool(
-            re.search(r"causal|autoregress", name)
+            re.search(rf"causal|{_STEPWISE}", name)
             # A part of such a model may be given what is hidden from whom.
             or ("gpt" in name and (alone or not re.search(r"att|layer|block", name)))
             or (free and "decoder-only" in module and re.search(before, module))
             or re.search(rf"{_UNTIL} (of|in) [`'\"]*({own})\b", module)
             or (alone and re.search(r"masked_self|masked_multi|masked_att|decoder_self|lookahead", name))
             or re.search(
-                r"\bcausal(ly)?\b|auto-?regressive|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)"
-                rf"|{_UNTIL}"
+                rf"\bcausal(ly)?\b|{_STEPWISE}|{_UNTIL}"
+                r"|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)"
                 r"|\bpredicted (only )?from .{0,30}\b(what|all that) (came|comes|went) before\b",
                 told,
             )

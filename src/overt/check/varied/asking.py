@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -192,6 +193,8 @@ def probe(
             return
         line = _dropping(caller, replace(plain, extra=again | {"train": False}))
         findings.add("dropout_eval", line=line)
+        if _dropped_too([(caller.ask([plain])[0], first)]):
+            findings.add("weights_after_dropout", line=line)
         masked = findings.found.get("mask_after_softmax")
         if masked is not None and (masked.where is None or line in (None, masked.where["line"])):
             # What is dropped by chance is hidden by no mask.
@@ -307,9 +310,17 @@ def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
             asked = [replace(way, values={**way.values, a.name: not a.default}) for way in (ways[2], ways[0])]
             quiet, drawn = caller.ask(asked)
             pairs.append((quiet, drawn))
-    if drops and any(_sums_to_1(quiet) and not _sums_to_1(x) for still, one in pairs
-                     for quiet, x in zip(still.outputs[1:], one.outputs[1:], strict=False)):  # fmt: skip
+    if drops and _dropped_too(pairs):
         findings.add("weights_after_dropout", line=_dropping(caller, ways[0]))
+
+
+def _dropped_too(pairs: Sequence[tuple[Answer, Answer]]) -> bool:
+    """Whether weights are returned that sum to 1 where nothing is dropped, and not where something is."""
+    return any(
+        _sums_to_1(quiet) and not _sums_to_1(x)
+        for still, one in pairs
+        for quiet, x in zip(still.outputs[1:], one.outputs[1:], strict=False)
+    )
 
 
 def _dropping(caller: Caller, way: Way) -> int | None:
@@ -456,13 +467,21 @@ class Band(NamedTuple):
 
 
 def reach(caller: Caller, guess: Guess, values: Mapping[str, Any] | None = None) -> Band:
-    """The positions that every query sees, where they are a band around its own; a mask that is given hides none."""
+    """The positions that every query sees, where they are a band around its own; a mask that is given hides none.
+
+    Nor do the numbers of documents, where all are one, and words, where none is 0.
+    """
     for length in (_POSITIONS, guess.lengths.T):
         wide = guess.sized(T=length, S=length)
         masks, known = _masks(caller, Way(wide)), False
+        given = caller.arrays(wide)
+        whole = [name for name, x in given.items() if x.dtype.kind in "iu" and x.ndim > 1]
+        words = len(whole) == len(given)
+        alike = {name: np.maximum(given[name], 1) if words else np.ones_like(given[name]) for name in whole}
         # What hides in one may show in the other.
-        for shows in (True, False) if masks else (True,):
-            way = Way(wide, {name: np.full_like(x, shows and x.dtype.kind == "b") for name, x in masks}, values or {})
+        for shows, of_one in product((True, False) if masks else (True,), (alike, {}) if alike else ({},)):
+            open_ = {name: np.full_like(x, shows and x.dtype.kind == "b") for name, x in masks}
+            way = Way(wide, of_one | open_, values or {})
             # By what its mask hides, or else by what changes its output; behind several layers it sees further.
             facts = caller.ask([replace(way, extra={"record": {}})])[0].judged.get("facts", {})
             if "reach" in facts:
