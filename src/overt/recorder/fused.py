@@ -186,9 +186,8 @@ def _two_by_two(written: Written, operation: Operation) -> None:
     left, _, out = operation.detail.partition("->")
     if "." in operation.detail:
         return
-    parts = [
-        *zip(left.split(","), zip(operation.operands, operation.sources, operation.origins, strict=True), strict=True)
-    ]
+    values = zip(operation.operands, operation.sources, operation.origins, strict=True)
+    parts = list(zip(left.split(","), values, strict=True))
     for number in (0, 1):
         weights, (gate, _), (other, _) = parts[number], *parts[:number], *parts[number + 1 :]
         both = {*gate} & {*other}
