@@ -178,7 +178,8 @@ def _gated(written: Written, operation: Operation) -> None:
 
 def _varying(x: np.ndarray) -> set[int]:
     """The axes along which the numbers are not all the same."""
-    return {axis for axis in range(x.ndim) if (x != x.take([0], axis)).any()} if x.size else set()
+    known = np.nan_to_num(x)
+    return {axis for axis in range(x.ndim) if x.size and (known != known.take([0], axis)).any()}
 
 
 def _two_by_two(written: Written, operation: Operation) -> None:

@@ -298,7 +298,9 @@ def _axes(whole: np.ndarray, result: np.ndarray) -> tuple[int, ...] | None:
     groups = (group for n in (1, 2) for group in combinations(range(whole.ndim), n))
     for group in groups:
         total = whole.sum(axis=group)
-        if total.size == result.size and np.allclose(total.ravel(), result.ravel(), rtol=1e-4, atol=1e-7):
+        # NaN is the sum of what has NaN, but all of it is that of anything.
+        same = total.size == result.size and np.isfinite(result).any()
+        if same and np.allclose(total.ravel(), result.ravel(), rtol=1e-4, atol=1e-7, equal_nan=True):
             return group
     return None
 
