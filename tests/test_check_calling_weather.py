@@ -1,4 +1,4 @@
-"""What a call wants: words of one table among several inputs, long signals, letters of a module, edges, gated values."""
+"""What a call wants: words of a table, long signals, letters of a module, edges; and values that are gated."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Readings(nn.Module):
 class Ward(nn.Module):
     """hour   (B, L) float   hour of the reading
     sensor (B, L) int     its number
-    seen   (B, L) bool    True = a reading, False = padding, which is never attended to
+    seen   (B, L) bool    True = a reading, which padding is not; padding is never attended to
     """
 
     def __init__(self, sensors, dim=16, heads=2):

@@ -76,7 +76,9 @@ def _said(rest: str) -> str | None:
     rest = re.sub(r"\bkeeps?\b[^.;,]{0,40}?\b(away|out|off|apart)\b", "hidden", rest)
     # Nothing of something is what that is not.
     some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
-    rest = re.sub(r"\b(no|without|absence of)( any)? (pad|mask)\w*", "kept", rest)
+    rest = re.sub(
+        r"\b(no|never|without|absence of)( any)? (pad|mask)\w*|\bpad\w* (is|are)(n't| not)\b(?! \w)", "kept", rest
+    )
     rest = re.sub(rf"\b(no|without|absence of)( an?| any| real| valid| actual)* ({some})\b", "hidden", rest)
     rest = re.sub(
         r"\b(empty|absent|unused|unseen|dead|missing|lost|broken|outside|filler|fill(s|ing|ed up)?\b|(leaves?|left)\b[^.;,]*\bout|(after|past|beyond|behind) the (end|last))\b",
