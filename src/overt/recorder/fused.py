@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from overt.recorder.flow import equal, sums_to_one
 from overt.recorder.operations import Operation
+from overt.recorder.products import SUMMED, TIMES
 
 _Value = tuple[np.ndarray, int | None, str]
 
@@ -30,6 +32,8 @@ def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]
             _cosines(written, operation)
         elif operation.name == "einsum" and len(operation.operands) == 3 and "->" in operation.detail:
             _two_by_two(written, operation)
+        elif operation.name in SUMMED:
+            _gated(written, operation)
     return written.operations, written.before
 
 
@@ -147,17 +151,56 @@ def _cosines(written: Written, operation: Operation) -> None:
     written.step("sum", operation.host, times)
 
 
+def _gated(written: Written, operation: Operation) -> None:
+    """A sum of weights times a gate times values as one of weights times what is gated: the gate has features too."""
+
+    def factors(number: int | None) -> list[_Value]:
+        times = None if number is None else written.operations[number]
+        if times is None or times.name not in TIMES or len(times.operands) != 2:
+            return []
+        shapes = [(1,) * (times.host.ndim - x.ndim) + x.shape for x in times.operands]
+        operands = [x.reshape(shape) for x, shape in zip(times.operands, shapes, strict=True)]
+        return list(zip(operands, times.sources, times.origins, strict=True))
+
+    outer = factors(operation.sources[0] if operation.sources else None)
+    for inner, other in zip([factors(source) for _, source, _ in outer], outer[::-1], strict=True):
+        for weights, gate in (inner, inner[::-1]) if inner and inner[0][0].ndim == other[0].ndim else ():
+            both = _varying(gate[0]) & _varying(other[0])
+            if not both - _varying(weights[0]):
+                continue
+            whole = weights[0] * gate[0] * other[0]
+            if any(equal(whole.sum(i).ravel(), operation.host.ravel()) for i in both & {*sums_to_one(weights[0])}):
+                gated = written.step("mul", gate[0] * other[0], gate, other, detail="")
+                times = written.step("mul", whole, weights, gated, detail="")
+                written.keep(replace(operation, operands=(whole,), sources=times[1:2], origins=("",)))
+                return
+
+
+def _varying(x: np.ndarray) -> set[int]:
+    """The axes along which the numbers are not all the same."""
+    known = np.nan_to_num(x)
+    return {axis for axis in range(x.ndim) if x.size and (known != known.take([0], axis)).any()}
+
+
 def _two_by_two(written: Written, operation: Operation) -> None:
     """An einsum of three as one of the first two, and one of that and the third."""
     left, _, out = operation.detail.partition("->")
-    one, two, three = left.split(",")
-    values = list(zip(operation.operands, operation.sources, operation.origins, strict=True))
     if "." in operation.detail:
         return
+    values = zip(operation.operands, operation.sources, operation.origins, strict=True)
+    parts = list(zip(left.split(","), values, strict=True))
+    for number in (0, 1):
+        weights, (gate, _), (other, _) = parts[number], *parts[:number], *parts[number + 1 :]
+        both = {*gate} & {*other}
+        if both - {*weights[0]} and (both - {*out}) & {weights[0][axis] for axis in sums_to_one(weights[1][0])}:
+            # Weights meet what is gated.
+            parts = [*parts[:number], *parts[number + 1 :], weights]
+            break
+    (one, first), (two, second), (three, third) = parts
     kept = "".join(a for a in dict.fromkeys(one + two) if a in three + out)
     equation = f"{one},{two}->{kept}"
-    inner = written.step("einsum", np.einsum(equation, *(x for x, _, _ in values[:2])), *values[:2], detail=equation)
-    written.step("einsum", operation.host, inner, values[2], detail=f"{kept},{three}->{out}")
+    inner = written.step("einsum", np.einsum(equation, first[0], second[0]), first, second, detail=equation)
+    written.step("einsum", operation.host, inner, third, detail=f"{kept},{three}->{out}")
 
 
 def _product_attention(written: Written, options: Any, output: np.ndarray) -> None:

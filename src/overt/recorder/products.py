@@ -16,7 +16,7 @@ from overt.recorder.flow import CASTS, VIEWS, moving, sums_to_one
 from overt.recorder.operations import Operation
 
 _MATRICES = {"matmul", "mm", "bmm", "mv", "baddbmm", "addmm", "addbmm", "addmv"}
-_TIMES = {"mul", "multiply", "rmul", "imul"}
+TIMES = {"mul", "multiply", "rmul", "imul"}
 _CONVOLUTIONS = {"conv1d", "conv2d", "conv3d"}
 SUMMED = {"sum", "reduce_sum", "nansum"}
 
@@ -265,10 +265,10 @@ def _summed_up(operations: Sequence[Operation], number: int) -> Product | None:
             break
         laid = before
     axes = None
-    if laid != source and operations[laid].name in _TIMES:
+    if laid != source and operations[laid].name in TIMES:
         axes = _axes(operations[laid].host, operation.host)
         times, whole = (operations[laid], operations[laid].host) if axes else (times, whole)
-    if times.name not in _TIMES or len(times.operands) != 2:
+    if times.name not in TIMES or len(times.operands) != 2:
         # A sum of one array is a product with ones.
         ones = np.ones(whole.shape[-1])
         times = replace(operation, operands=(operation.operands[0], ones), sources=(source, None), origins=("", "ones"))
@@ -298,7 +298,9 @@ def _axes(whole: np.ndarray, result: np.ndarray) -> tuple[int, ...] | None:
     groups = (group for n in (1, 2) for group in combinations(range(whole.ndim), n))
     for group in groups:
         total = whole.sum(axis=group)
-        if total.size == result.size and np.allclose(total.ravel(), result.ravel(), rtol=1e-4, atol=1e-7):
+        # NaN is the sum of what has NaN, but all of it is that of anything.
+        same = total.size == result.size and np.isfinite(result).any()
+        if same and np.allclose(total.ravel(), result.ravel(), rtol=1e-4, atol=1e-7, equal_nan=True):
             return group
     return None
 

@@ -17,6 +17,13 @@ from overt.check.text.shapes import Path
 _WHOLE_WANTED = r"[Ll]ong|int(eger)?(32|64|s)?\b.*(index|indices|type)|ind(ex|ices).*([Ii]nt|boolean)"
 _REALS_WANTED = r"got Long and (Double|Float|Half|BFloat16)|not implemented for '(Long|Int)'"
 _BOOLEANS_WANTED = r"[Bb]ool|boolean"
+# What libraries say of signals that are shorter than what is laid over them.
+_SHORT = (
+    r"(?i)kernel size can't be greater|output size( would be|: 0| is too small)|is \d+ but size is|sliding blocks as|"
+    r"window shape cannot be larger|padding size should be less|expected 0 < n_fft"
+)
+# How many times as long they may have to be.
+_LONGER = (8, 32, 128)
 # How many patches an image may have along a side.
 _PATCHES = (4, 8, 7, 14, 2, 16)
 # Letters of axes that are no positions.
@@ -107,6 +114,8 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
         for path in here or kinds:
             likely = [kind for kind in FLOATS if len(kind) == wanted and not set("PX3") & set(kind)]
             yield from (guess.given(path, with_axes(kinds[path], kind)) for kind in likely[:6])
+    if re.search(_SHORT, message):
+        yield from _lengthened(guess, {path: kinds[path] for path in here} or kinds)
     if "must be tuple of Tensors, not Tensor" in message:
         # What is joined is several, such as the two arrays of a state.
         for path in here or kinds:
@@ -179,6 +188,20 @@ def _fewer(guess: Guess, path: Path) -> Iterator[Guess]:
     kept = is_mask(kind) and axes[-1] not in PLAIN
     for i in reversed(range(len(axes) - kept if len(axes) > 1 else 0)):
         yield guess.given(path, with_axes(kind, axes[:i] + axes[i + 1 :]))
+
+
+def _lengthened(guess: Guess, kinds: Mapping[Path, str]) -> Iterator[Guess]:
+    """Much longer along one axis: signals have more samples than positions are tried, and the last axis holds them."""
+    for times in _LONGER:
+        for path, kind in kinds.items():
+            for place, letter in reversed([*enumerate(axes_of(kind))]):
+                if letter in (*PLAIN, "B") or len(letter) > 1:
+                    continue
+                length = times * guess.lengths.axis(letter)
+                if letter in _WIDTHS:
+                    yield _resized(guess, path, place, length)
+                else:
+                    yield replace(guess, lengths=guess.lengths.resized(letter, length))
 
 
 def _told(guess: Guess, kinds: Mapping[Path, str], message: str) -> Iterator[Guess]:

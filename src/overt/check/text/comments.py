@@ -39,7 +39,7 @@ def about(names: list[str], text: str) -> Iterator[str]:
     # So does a sentence that begins with one, in its marks.
     for line in re.sub(r"(?<=[.;])\s+(?=`\w+`)", "\n", text).splitlines():
         # One letter is a name where a shape stands beside it.
-        named = re.match(r"\W{0,8}(\w\w+)\W{0,3}[ \t]*[=:([]|\W{0,8}(\w)\s+\[|\W{0,8}`(\w+)`", line)
+        named = re.match(r"\W{0,8}(\w\w+)\W{0,3}[ \t]*[=:([]|\W{0,8}(\w):?\s+[(\[][\w.]+,|\W{0,8}`(\w+)`", line)
         if named or not line.strip():
             mine = named is not None and not known.isdisjoint(named.groups())
         if mine:

@@ -140,7 +140,7 @@ class Interface(Promises):
                 named & set(m["words"]) or (len(wanted) > 1 and _names(m, wanted)))]  # fmt: skip
             # What is called like it is made for it.
             alike = [m for m in makers
-                     if a.name.rstrip("s") in re.split(r"s?(?:[._]|$)", m["name"])]  # fmt: skip
+                     if (a.name.rstrip("s") or a.name) in re.split(r"s?(?:[._]|$)", m["name"])]  # fmt: skip
             made += [m for m in alike if m["name"][0] == "." and m not in made]
             made.sort(key=lambda m: m not in alike)
             # What asks for the same, or for other arrays, is no maker.

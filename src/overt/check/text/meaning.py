@@ -96,7 +96,9 @@ def _said(rest: str) -> str | None:
     rest = re.sub(r"(?<=\w) *,? (and|but) (is |are |was |were )?not \w+", "", rest)
     # Nothing of something is what that is not.
     some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
-    rest = re.sub(r"\b(no|without|absence of)( any)? (pad|mask)\w*", "kept", rest)
+    rest = re.sub(
+        r"\b(no|never|without|absence of)( any)? (pad|mask)\w*|\bpad\w* (is|are)(n't| not)\b(?! \w)", "kept", rest
+    )
     rest = re.sub(rf"\b(no|without|absence of)( an?| any| real| valid| actual)* ({some})\b", "hidden", rest)
     rest = re.sub(
         r"\b(empty|absent|unused|unseen|dead|missing|lost|broken|deleted|removed|rejected|suspended|withdrawn|cancell?ed|faulty|corrupt\w*|outside|filler|fill(s|ing|ed up)?\b|(leaves?|left)\b[^.;,]*\bout|(after|past|beyond|behind) the (end|last))\b",

@@ -62,7 +62,9 @@ def _read(source: str, names: tuple[str, ...]) -> Read:
     functions = kept_calls(tree) | functions
     for place, value in (pair for x in walked(tree) for pair in assigned(x)):
         if is_own(place) and isinstance(value, ast.Call) and _looks_up(ast.unparse(value.func), tree):
-            found.embeds.add(ast.unparse(place).partition(".")[2])
+            # Of several things that it is given, which of them are words is read where it looks them up.
+            run = functions.get(name := ast.unparse(place).partition(".")[2])
+            found.embeds.update([name] if run is None or len(parameters_of(run)) < 2 else ())
     found.sides.update((name,) for name in _static(tree) if name in names)
     found.lists = lists_in(tree.body)
     for node in (x for x in tree.body if isinstance(x, ast.ClassDef)):

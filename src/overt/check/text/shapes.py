@@ -109,14 +109,13 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         if re.search(r"->|→|\b(returns?|gives?|outputs?)\b", line if name.search(line) else near):
             continue
         told = [one for one in name.finditer(near) if not re.search(_SO_MANY, near[: one.start()])]
+        # What stands right before a shape: names, one beside the other.
+        apart = [n for n, (one, two) in enumerate(pairwise(told), 1)
+                 if not re.fullmatch(_BESIDE, near[one.end() : two.start()])]  # fmt: skip
+        beside = told[apart[-1] :] if apart else told
         if not clauses[-1].strip():
-            # Behind a colon stands what is said of the names before it, one beside the other.
-            apart = [
-                n
-                for n, (one, two) in enumerate(pairwise(told))
-                if not re.fullmatch(_BESIDE, near[one.end() : two.start()])
-            ]
-            told = told[apart[-1] + 1 :] if apart else told
+            # Behind a colon stands what is said of the names before it.
+            told = beside
         after = re.sub(r"^\s*(float\d*)?,\s*(?=\d)", "", text[place.end() : starts[number + 1]])
         behind = re.split(r"[;,\n(\[]|\.\s", re.sub(r"\{0, ?1\}", "0/1", re.sub(r"\n(?=with\b)", " ", after)))[0]
         words = behind.lower(), near[told[-1].end() :].lower() if told else ""
@@ -151,7 +150,7 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
                 )
                 of = indexed if formula else found
                 first = of.setdefault((one[1],), shape)
-                if not first.sort and first.axes == shape.axes:
+                if not first.sort and first.axes == shape.axes and one in beside:
                     # The same once more, with what it is.
                     of[one[1],] = shape
                 continue
