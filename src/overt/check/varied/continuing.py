@@ -526,8 +526,16 @@ def _turned(one: dict[str, Any], whole: dict[str, Any]) -> bool:
         x, y = np.asarray(one[name]), np.asarray(whole[name])
         if x.ndim != 3 or y.ndim != 3 or len(x) != len(y) or x.shape[2] != y.shape[2]:
             continue
-        late, last = x[:, -1], y[:, -1]
-        long = np.allclose((late**2).sum(-1), (last**2).sum(-1), rtol=1e-4)
-        if long and not same(late, last, _LOOSE):
+        late, last = x[:, -1] ** 2, y[:, -1] ** 2
+        if not np.allclose(late.sum(-1), last.sum(-1), rtol=1e-4) or same(x[:, -1], y[:, -1], _LOOSE):
+            continue
+        # Where all are as long, as what is normed is, only the pairs that are turned tell.
+        half = late.shape[-1] // 2
+        pairs = (
+            [one[:, :half] + one[:, half : 2 * half], one[:, : 2 * half : 2] + one[:, 1 : 2 * half : 2]]
+            for one in (late, last)
+        )
+        normed = same(late.sum(-1) / late.sum(-1).mean(), np.ones(len(late)), _LOOSE)
+        if not normed or any(same(*some, _LOOSE) for some in zip(*pairs, strict=True)):
             return True
     return False
