@@ -44,7 +44,8 @@ def about(names: list[str], text: str) -> Iterator[str]:
         # What stands behind a call is about what is called.
         named = re.match(begins, re.sub(r"^\s*\w+\([\w, =]*\) {2,}(?=\w)", "", line))
         if named or not line.strip():
-            mine = named is not None and not known.isdisjoint(re.findall(r"\w+", " ".join(filter(None, named.groups()))))
+            said = re.findall(r"\w+", " ".join(filter(None, named.groups()))) if named else ()
+            mine = not known.isdisjoint(said)
         if mine:
             yield line
 
