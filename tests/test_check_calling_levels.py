@@ -27,10 +27,77 @@ def packed(q, k, v, doc):
     p = np.exp(s - s.max(-1, keepdims=True))
     return np.einsum("hij,jhd->ihd", p / p.sum(-1, keepdims=True), v)
 '''
-# Keys of a map beside one token, the sides of the map in a pair.
+# The sides of a map in a pair.
+POOLED = '''"""Keys and values of a map are pooled.
+
+    forward(tokens, hw)   tokens (B, H*W, C), hw = (H, W), both even  ->  (B, H*W, C)
+"""
+import torch.nn.functional as F
+from torch import nn
+
+
+class Pooled(nn.Module):
+    def __init__(self, dim, heads=4):
+        super().__init__()
+        self.heads, self.q, self.kv = heads, nn.Linear(dim, dim), nn.Linear(dim, 2 * dim)
+
+    def forward(self, tokens, hw):
+        B, N, C = tokens.shape
+        small = F.avg_pool2d(tokens.transpose(1, 2).unflatten(2, hw), 2).flatten(2).transpose(1, 2)
+        k, v = self.kv(small).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        q = self.q(tokens).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        p = (q @ k.mT / q.size(-1) ** 0.5).softmax(-1)
+        return (p @ v).transpose(1, 2).flatten(2)
+'''
+# The sides of several maps, and heads that are one axis with the samples.
+LEVELS = '''"""Each query reads a few points of each level.
+
+    query   (B, Lq, dim)
+    ref     (B, Lq, levels, 2) points (x, y) in [0, 1]
+    value   (B, sum of H_l * W_l, dim), the levels one after the other
+    shapes  list of (H_l, W_l)
+
+The weights of a head sum to one over levels and points.
+"""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Levels(nn.Module):
+    def __init__(self, dim=32, levels=3, heads=4, points=2):
+        super().__init__()
+        self.many = heads, levels, points
+        self.offsets = nn.Linear(dim, heads * levels * points * 2)
+        self.weights = nn.Linear(dim, heads * levels * points)
+        self.value, self.out = nn.Linear(dim, dim), nn.Linear(dim, dim)
+
+    def forward(self, query, ref, value, shapes):
+        B, T, C = query.shape
+        h, levels, points = self.many
+        maps = self.value(value).view(B, -1, h, C // h).split([H * W for H, W in shapes], dim=1)
+        near = ref[:, :, None, :, None, :] + self.offsets(query).view(B, T, h, levels, points, 2).tanh() / 8
+        weights = self.weights(query).view(B, T, h, -1).softmax(-1)
+        read = []
+        for n, (H, W) in enumerate(shapes):
+            at = (2 * near[:, :, :, n] - 1).transpose(1, 2).flatten(0, 1)
+            image = maps[n].permute(0, 2, 3, 1).reshape(B * h, C // h, H, W)
+            read.append(F.grid_sample(image, at, align_corners=False))
+        w = weights.transpose(1, 2).reshape(B * h, 1, T, levels * points)
+        y = (torch.stack(read, dim=-2).flatten(-2) * w).sum(-1)
+        return self.out(y.view(B, C, T).transpose(1, 2))
+'''
 # The candidate, its source, what is right, what is wrong in its place, and what is then told.
 BOTH = [
     ("packed", PACKED, "p.sum(-1, keepdims=True)", "p.sum((0, 2), keepdims=True)", "softmax_heads_and_keys"),
+    ("Pooled", POOLED, "q.size(-1) ** 0.5", "C**0.5", "scale_dmodel"),
+    (
+        "Levels",
+        LEVELS,
+        "self.weights(query).view(B, T, h, -1).softmax(-1)",
+        "self.weights(query).softmax(-1).view(B, T, h, -1)",
+        "softmax_heads_and_keys",
+    ),
 ]
 
 

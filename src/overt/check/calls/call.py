@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -221,6 +222,8 @@ NAMED = ("config", "dictionary")
 HOLDERS = (*NAMED, "2 of them", "3 of them", "4 of them")
 # An object of the candidate's module that has what an argument is asked for.
 OWN = "its own config number"
+# The sides of a map, or those of several.
+SIZES = "sizes "
 # Names of all that something keeps keys and values of: numbers, as many as an axis is long.
 EACH = "each of "
 # What random numbers are drawn with.
@@ -443,6 +446,8 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
             return {"list": list(inside.values())}
         if kind in VALUES:
             return {"value": VALUES[kind](n)}
+        if kind.startswith(SIZES):
+            return {"sizes": ast.literal_eval(kind.removeprefix(SIZES))}
         if kind.startswith(OWN):
             return {"own": int(kind.rpartition(" ")[2])}
         if kind[:6] == "text: ":

@@ -26,6 +26,7 @@ from overt.check.calls.call import (
 )
 from overt.check.calls.lettering import lettered, one_by_one
 from overt.check.calls.likely import FAMILIES, LETTERS, SUGGESTED, Likely, turns_in
+from overt.check.calls.sides import sided
 from overt.check.text import shapes
 from overt.check.text.comments import behind
 from overt.check.text.handed import handed
@@ -362,8 +363,11 @@ class Suggestions(Likely):
         made = [row for some in self.interface.makers.values() for m in some for row in m["parameters"]]
         # What makes a model as large as a real one makes a small one as well.
         named = {row["name"]: n for row in made if type(n := row["default"]) is int and n < _REAL} | dict(self.named)
-        for size in (self.ladder[0], *self.ladder[3:4]):
-            kinds, lengths = lettered(found, size, named, makes=self.makes)
+        ways = [({}, {}, {})] if self.makes else [*sided(found, asked, self.named)]
+        for size, (sizes, known, many) in product((self.ladder[0], *self.ladder[3:4]), ways):
+            arrays = {path: shape for path, shape in found.items() if path not in sizes}
+            kinds, lengths = lettered(arrays, replace(size, **many), named | known, makes=self.makes)
+            kinds |= sizes
             # Positions count up, whatever has their shape; words do not.
             counting = {"T": "positions", "BT": "positions (B, T)"}
             counting |= {f"below 3: {laid}": kind for laid, kind in counting.items()}
@@ -411,7 +415,7 @@ class Suggestions(Likely):
             lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}
             sure = {path[:1] for path in held if len(path) > 2 or path in asked.behind | asked.before | asked.parted}
             sure |= {n[:1] for n, name in asked.called.items() if len(name) > 2 or role(name) in ("k", "v")}
-            sure |= {path[:1] for path in found if len(path) > 1}
+            sure |= {path[:1] for path in found if len(path) > 1} | {*sizes}
             kinds = {path: kind for path, kind in kinds.items() if path[:1] not in lists - sure}
             yield from self._completed(required, kinds, lengths)
             # Widths that have words of their own may be one.
