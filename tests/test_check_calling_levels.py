@@ -87,6 +87,37 @@ class Levels(nn.Module):
         y = (torch.stack(read, dim=-2).flatten(-2) * w).sum(-1)
         return self.out(y.view(B, C, T).transpose(1, 2))
 '''
+# A list of layers of the module, and positions that are counted in a mask.
+STACK = '''"""An encoder of padded images.
+
+    encode(layers, image, real)   image (B, dim, H, W), real (B, H, W) bool, True = pixel  ->  (B, H*W, dim)
+"""
+import torch
+from torch import nn
+
+
+def sines(at, n):
+    """Pair i has the angle at / 10000^(2i/n)."""
+    angle = at[..., None] / 10000.0 ** (torch.arange(0, n, 2, dtype=at.dtype) / n)
+    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
+
+
+class Layer(nn.Module):
+    def __init__(self, dim, heads=4):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(dim, heads, batch_first=True)
+
+    def forward(self, x, place, pad):
+        return x + self.attn(x + place, x + place, x, key_padding_mask=pad, need_weights=False)[0]
+
+
+def encode(layers, image, real):
+    x, n = image.flatten(2).transpose(1, 2), image.size(1) // 2
+    place = torch.cat([sines(real.cumsum(axis).to(x.dtype), n) for axis in (1, 2)], -1).flatten(1, 2)
+    for layer in layers:
+        x = layer(x, place, ~real.flatten(1))
+    return x
+'''
 # The candidate, its source, what is right, what is wrong in its place, and what is then told.
 BOTH = [
     ("packed", PACKED, "p.sum(-1, keepdims=True)", "p.sum((0, 2), keepdims=True)", "softmax_heads_and_keys"),
@@ -98,6 +129,7 @@ BOTH = [
         "self.weights(query).softmax(-1).view(B, T, h, -1)",
         "softmax_heads_and_keys",
     ),
+    ("encode", STACK, "dtype=at.dtype) / n)", "dtype=at.dtype) * 2 / n)", "pe_exponent"),
 ]
 
 

@@ -186,8 +186,12 @@ class Suggestions(Likely):
         for number in range(max(map(len, makers.values()))):
             for guess in islice(chain(self._documented(), self._first()), _BASES):
                 for name, some in makers.items():
+                    listed = name in self.interface.read.listed
+                    places: list[Path] = [(name, "0"), (name, "1")] if listed else [(name,)]
                     if (name,) in dict(guess.kinds):
-                        guess = self._by(guess, (name,), some[min(number, len(some) - 1)], 0)
+                        guess = guess.given((name,), "2 of them") if listed else guess
+                        for place in places:
+                            guess = self._by(guess, place, some[min(number, len(some) - 1)], 0)
                 # What it keeps keys and values of by their names is asked for one after the other.
                 for path in self.interface.read.indices:
                     if path[1:] == ("0",) and any(map(_keeps, chain(*makers.values()))):

@@ -48,6 +48,8 @@ class Read:
     methods: dict[Path, set[str]] = field(default_factory=dict)
     # what arguments are called with, several things at once: by position, and by name
     applied: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
+    # and those that are lists, of which each is called
+    listed: set[str] = field(default_factory=set)
     # what the code makes itself where it is None
     absent: set[Path] = field(default_factory=set)
     # arguments that are added to others, by their names
