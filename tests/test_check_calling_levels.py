@@ -118,6 +118,35 @@ def encode(layers, image, real):
         x = layer(x, place, ~real.flatten(1))
     return x
 '''
+# A list of dictionaries, some of which are chosen by a label, in plain Python.
+STORE = '''"""recall(query, law, store): what is known of clauses of one jurisdiction.
+
+query: list of floats; store: list of dicts with "key" (list), "value" (list) and "law" (str).
+Softmax of query . key / sqrt(len(query)).
+"""
+import math
+
+
+def recall(query, law, store):
+    mine = [clause for clause in store if clause["law"] == law]
+    if not mine:
+        return None
+    s = [math.fsum(a * b for a, b in zip(query, m["key"])) / math.sqrt(len(query)) for m in mine]
+    e = [math.exp(x - max(s)) for x in s]
+    z = math.fsum(e)
+    return [math.fsum(w / z * m["value"][j] for w, m in zip(e, mine)) for j in range(len(mine[0]["value"]))]
+
+
+def alike(query, law, store):
+    """Softmax of 10 times the cosine."""
+    mine = [clause for clause in store if clause["law"] == law]
+    if not mine:
+        return None
+    unit = lambda x: [a / math.sqrt(sum(b * b for b in x)) for a in x]
+    s = [10 * sum(a * b for a, b in zip(unit(query), unit(m["key"]))) for m in mine]
+    e = [math.exp(x - max(s)) for x in s]
+    return [sum(w / sum(e) * m["value"][j] for w, m in zip(e, mine)) for j in range(len(mine[0]["value"]))]
+'''
 # The candidate, its source, what is right, what is wrong in its place, and what is then told.
 BOTH = [
     ("packed", PACKED, "p.sum(-1, keepdims=True)", "p.sum((0, 2), keepdims=True)", "softmax_heads_and_keys"),
@@ -130,6 +159,8 @@ BOTH = [
         "softmax_heads_and_keys",
     ),
     ("encode", STACK, "dtype=at.dtype) / n)", "dtype=at.dtype) * 2 / n)", "pe_exponent"),
+    ("recall", STORE, "/ math.sqrt(len(query))", "* math.sqrt(len(query))", "scale_inverted"),
+    ("alike", STORE, "w / sum(e) * m", "w / max(e) * m", "unknown"),
 ]
 
 

@@ -17,15 +17,17 @@ from overt.check.calls.call import (
     OWN,
     PLAIN,
     RANDOM,
+    ROWS,
     VALUES,
     Guess,
     Lengths,
     axes_of,
     is_floats,
     is_mask,
+    with_axes,
 )
 from overt.check.calls.lettering import lettered, one_by_one
-from overt.check.calls.likely import FAMILIES, LETTERS, SUGGESTED, Likely, turns_in
+from overt.check.calls.likely import FAMILIES, LABEL, LETTERS, SUGGESTED, Likely, turns_in
 from overt.check.calls.sides import sided
 from overt.check.text import shapes
 from overt.check.text.comments import behind
@@ -400,7 +402,9 @@ class Suggestions(Likely):
                     among = among and not (self.makes and held[path] == "config") and path not in asked.single
                     told_so = (*path[:-1], name)
                     kinds[path] = self._weight(told_so) if among else self._likely(name, held=path[:-1])[0]
-                    if path in asked.packed:
+                    if path in asked.labels:
+                        kinds[path] = LABEL
+                    elif path in asked.packed:
                         kinds[path] = asked.packed[path]
                     elif path in asked.parted:
                         # The states of several layers.
@@ -454,7 +458,7 @@ class Suggestions(Likely):
                 # Of nothing there is nothing to see.
                 said = self.told(a)
                 # Pages are numbers, in which nothing lies.
-                alone = said in ("bounds", "lengths") or (said == "pages" and not inside)
+                alone = said in ("bounds", "lengths", LABEL) or (said == "pages" and not inside)
                 known = said if alone or self.absent(a) else kinds.get((a.name,), told)
                 if known is None and a.role is None and len(kinds) > 1 and (a.name,) in self.interface.read.weights:
                     # Beside several arrays that are documented, what these are multiplied with is no other one.
@@ -480,7 +484,16 @@ class Suggestions(Likely):
             if not any("S" in axes_of(kind) for _, kind in guess.kinds if not is_mask(kind)):
                 # A mask is that of a sequence with itself.
                 guess = guess.sized(S=guess.lengths.T)
-            yield replace(guess, told=bool(arrays) and all(path in self._found for path in arrays))
+            guess = replace(guess, told=bool(arrays) and all(path in self._found for path in arrays))
+            # What is remembered may lie in as many dictionaries, with what each is called by, or asked by.
+            kept = {path[:-2] for path in asks.held if len(path) > 2 and path[-2] == "0"
+                    and (path in asks.labels or role(path[-1]) in ("k", "v"))}  # fmt: skip
+            if some := kept & {path for path, kind in guess.kinds if kind == "1 of them"}:
+                rows = {path: with_axes(kind, ("S", kind)) for path, kind in guess.kinds
+                        if path[:-2] in some and len(axes_of(kind)) == 1 and is_floats(kind)}  # fmt: skip
+                rows |= dict.fromkeys(some, ROWS)
+                yield replace(guess, kinds=tuple((path, rows.get(path, kind)) for path, kind in guess.kinds))
+            yield guess
 
     def _numbers(self, told: dict[str, str | None]) -> Iterator[Guess]:
         """Numbers for a constructor: what names suggest, then others, the fewer changes first."""

@@ -230,7 +230,9 @@ def demands(nodes: Iterable[ast.AST]) -> set[ast.AST]:
             case ast.ListComp(
                 elt=ast.Name(id=own), generators=[ast.comprehension(target=ast.Name(id=name), ifs=tests)]
             ):
-                found += tests if own == name else []
+                # What is the same as something is chosen.
+                chosen = [isinstance(x, ast.Compare) and isinstance(x.ops[0], ast.Eq) for x in tests]
+                found += tests if own == name and not any(chosen) else []
     return {part for test in found for part in ast.walk(test) if isinstance(part, ast.Compare)}
 
 
