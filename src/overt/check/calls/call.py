@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -221,6 +222,10 @@ NAMED = ("config", "dictionary")
 HOLDERS = (*NAMED, "2 of them", "3 of them", "4 of them")
 # An object of the candidate's module that has what an argument is asked for.
 OWN = "its own config number"
+# A list of dictionaries, each of which has a row of every array.
+ROWS = "1 of each row"
+# The sides of a map, or those of several.
+SIZES = "sizes "
 # Names of all that something keeps keys and values of: numbers, as many as an axis is long.
 EACH = "each of "
 # What random numbers are drawn with.
@@ -439,10 +444,14 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
         inside = {p[-1]: spec(p) for p in parts.get(path, ())}
         if kind in NAMED:
             return {"config" if kind == "config" else "dict": inside, "path": list(path)}
+        if kind == ROWS:
+            return {"rows": inside["0"]}
         if kind.endswith(" of them"):
             return {"list": list(inside.values())}
         if kind in VALUES:
             return {"value": VALUES[kind](n)}
+        if kind.startswith(SIZES):
+            return {"sizes": ast.literal_eval(kind.removeprefix(SIZES))}
         if kind.startswith(OWN):
             return {"own": int(kind.rpartition(" ")[2])}
         if kind[:6] == "text: ":

@@ -66,6 +66,8 @@ _PARTS = {
     "freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages", "edge": "edges", "sender": "sources",
     "receiver": "targets",
 }  # fmt: skip
+# What things are told apart by, whatever it is.
+LABEL = "text: a"
 # What sorts of edges a graph has.
 _SORTS = "sorts of edges"
 
@@ -141,6 +143,8 @@ class Likely:
             return "dictionary"
         if said is None and path in asked.texts:
             return f"text: {asked.texts[path]}"
+        if said is None and path in asked.labels and argument.role is None:
+            return LABEL
         if said is None and self.absent(argument):
             return "None"
         module = re.search(r"\b(Module|Linear)\b", argument.annotation)

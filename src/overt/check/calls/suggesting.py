@@ -17,15 +17,18 @@ from overt.check.calls.call import (
     OWN,
     PLAIN,
     RANDOM,
+    ROWS,
     VALUES,
     Guess,
     Lengths,
     axes_of,
     is_floats,
     is_mask,
+    with_axes,
 )
 from overt.check.calls.lettering import lettered, one_by_one
-from overt.check.calls.likely import FAMILIES, LETTERS, SUGGESTED, Likely, turns_in
+from overt.check.calls.likely import FAMILIES, LABEL, LETTERS, SUGGESTED, Likely, turns_in
+from overt.check.calls.sides import sided
 from overt.check.text import shapes
 from overt.check.text.comments import behind
 from overt.check.text.handed import handed
@@ -185,8 +188,12 @@ class Suggestions(Likely):
         for number in range(max(map(len, makers.values()))):
             for guess in islice(chain(self._documented(), self._first()), _BASES):
                 for name, some in makers.items():
+                    listed = name in self.interface.read.listed
+                    places: list[Path] = [(name, "0"), (name, "1")] if listed else [(name,)]
                     if (name,) in dict(guess.kinds):
-                        guess = self._by(guess, (name,), some[min(number, len(some) - 1)], 0)
+                        guess = guess.given((name,), "2 of them") if listed else guess
+                        for place in places:
+                            guess = self._by(guess, place, some[min(number, len(some) - 1)], 0)
                 # What it keeps keys and values of by their names is asked for one after the other.
                 for path in self.interface.read.indices:
                     if path[1:] == ("0",) and any(map(_keeps, chain(*makers.values()))):
@@ -362,8 +369,11 @@ class Suggestions(Likely):
         made = [row for some in self.interface.makers.values() for m in some for row in m["parameters"]]
         # What makes a model as large as a real one makes a small one as well.
         named = {row["name"]: n for row in made if type(n := row["default"]) is int and n < _REAL} | dict(self.named)
-        for size in (self.ladder[0], *self.ladder[3:4]):
-            kinds, lengths = lettered(found, size, named, makes=self.makes)
+        ways = [({}, {}, {})] if self.makes else [*sided(found, asked, self.named)]
+        for size, (sizes, known, many) in product((self.ladder[0], *self.ladder[3:4]), ways):
+            arrays = {path: shape for path, shape in found.items() if path not in sizes}
+            kinds, lengths = lettered(arrays, replace(size, **many), named | known, makes=self.makes)
+            kinds |= sizes
             # Positions count up, whatever has their shape; words do not.
             counting = {"T": "positions", "BT": "positions (B, T)"}
             counting |= {f"below 3: {laid}": kind for laid, kind in counting.items()}
@@ -392,7 +402,9 @@ class Suggestions(Likely):
                     among = among and not (self.makes and held[path] == "config") and path not in asked.single
                     told_so = (*path[:-1], name)
                     kinds[path] = self._weight(told_so) if among else self._likely(name, held=path[:-1])[0]
-                    if path in asked.packed:
+                    if path in asked.labels:
+                        kinds[path] = LABEL
+                    elif path in asked.packed:
                         kinds[path] = asked.packed[path]
                     elif path in asked.parted:
                         # The states of several layers.
@@ -411,7 +423,7 @@ class Suggestions(Likely):
             lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}
             sure = {path[:1] for path in held if len(path) > 2 or path in asked.behind | asked.before | asked.parted}
             sure |= {n[:1] for n, name in asked.called.items() if len(name) > 2 or role(name) in ("k", "v")}
-            sure |= {path[:1] for path in found if len(path) > 1}
+            sure |= {path[:1] for path in found if len(path) > 1} | {*sizes}
             kinds = {path: kind for path, kind in kinds.items() if path[:1] not in lists - sure}
             yield from self._completed(required, kinds, lengths)
             # Widths that have words of their own may be one.
@@ -448,7 +460,7 @@ class Suggestions(Likely):
                 # Pages are numbers, in which nothing lies.
                 # What has a number for each edge counts nothing, whatever it is called.
                 edged = {*_ENDS} & {*kinds.values()} and kinds.get((a.name,)) in dict(lengths.more)
-                alone = (said in ("bounds", "lengths") and not edged) or (said == "pages" and not inside)
+                alone = (said in ("bounds", "lengths", LABEL) and not edged) or (said == "pages" and not inside)
                 known = said if alone or self.absent(a) else kinds.get((a.name,), told)
                 if known is None and a.role is None and len(kinds) > 1 and (a.name,) in self.interface.read.weights:
                     # Beside several arrays that are documented, what these are multiplied with is no other one.
@@ -474,7 +486,16 @@ class Suggestions(Likely):
             if not any("S" in axes_of(kind) for _, kind in guess.kinds if not is_mask(kind)):
                 # A mask is that of a sequence with itself.
                 guess = guess.sized(S=guess.lengths.T)
-            yield replace(guess, told=bool(arrays) and all(path in self._found for path in arrays))
+            guess = replace(guess, told=bool(arrays) and all(path in self._found for path in arrays))
+            # What is remembered may lie in as many dictionaries, with what each is called by, or asked by.
+            kept = {path[:-2] for path in asks.held if len(path) > 2 and path[-2] == "0"
+                    and (path in asks.labels or role(path[-1]) in ("k", "v"))}  # fmt: skip
+            if some := kept & {path for path, kind in guess.kinds if kind == "1 of them"}:
+                rows = {path: with_axes(kind, ("S", kind)) for path, kind in guess.kinds
+                        if path[:-2] in some and len(axes_of(kind)) == 1 and is_floats(kind)}  # fmt: skip
+                rows |= dict.fromkeys(some, ROWS)
+                yield replace(guess, kinds=tuple((path, rows.get(path, kind)) for path, kind in guess.kinds))
+            yield guess
 
     def _numbers(self, told: dict[str, str | None]) -> Iterator[Guess]:
         """Numbers for a constructor: what names suggest, then others, the fewer changes first."""

@@ -183,6 +183,15 @@ class Giver:
             return _function(spec["function"], self.make(spec["matrix"]) if "matrix" in spec else None)
         if "dict" in spec:
             return Lacking(spec["path"], self.each(spec["dict"])) if "path" in spec else self.each(spec["dict"])
+        if "rows" in spec:
+            whole = self.make(spec["rows"])
+            many = max((len(x) for x in whole.values() if hasattr(x, "shape")), default=1)
+            rows = [{name: x[n] if hasattr(x, "shape") else x for name, x in whole.items()} for n in range(many)]
+            return [Lacking(whole.path, row) for row in rows]
+        if "sizes" in spec:
+            # Those of one map are a tuple, and so are those of each of several.
+            each = [tuple(some) if isinstance(some, list) else some for some in spec["sizes"]]
+            return each if isinstance(each[0], tuple) else tuple(each)
         if "list" in spec:
             return [self.make(part) for part in spec["list"]]
         if "result" in spec:

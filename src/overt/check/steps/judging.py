@@ -298,6 +298,7 @@ class _Judge(Blocks):
         self.facts |= arrangement.seen(self.core, (self.q, self.k, self.v))
         for one in chain(
             positional.tables(self.core, self.data),
+            positional.counted(self.core),
             positional.embedded(self.core, self.intended),
             turning.turned(self.core, self.data, self.operands, self.intended, self.facts),
             distances.biases(self.core, self.data, self.intended, self.facts),

@@ -114,6 +114,39 @@ def _sines(rows: np.ndarray, operation: Operation, line: Line | None) -> Iterato
         return
 
 
+def counted(core: Core) -> Iterator[Told]:
+    """Sines of positions that are counted in what is given, as rows and columns of a padded image are, and then added.
+
+    Their angles are positions times rates: those of pair i, of n, are base^(−i/n).
+    """
+    operations = core.operations[: core.scores.number]
+    for number, operation in enumerate(operations):
+        x = operation.operands[0] if operation.name == "sin" else np.zeros(0)
+        if x.ndim < 2 or x.shape[-1] < 3:
+            continue
+        rows = x.reshape(-1, x.shape[-1]).astype(float)
+        rows = rows[rows[:, 0] != 0]
+        at = np.unique(rows[:, 0])
+        if len(at) < 2 or np.array_equal(rows[:, 0], np.arange(1, len(rows) + 1)):
+            # Those of a table are told from that.
+            continue
+        rates = rows / rows[:, :1]
+        ratios = rates[0, 1:] / rates[0, :-1]
+        if not all(np.allclose(y, y[:1], rtol=1e-3, atol=0) for y in (rates, ratios)):
+            continue
+        sums = (one for one in operations[number:] if one.name in _SUMS)
+        added = any(np.isin(operation.host, y).all() for one in sums for y in one.operands)
+        base = ratios[0] ** -x.shape[-1]
+        if added and abs(base / 1e8 - 1) < 0.02:
+            source = operation.sources[0]
+            says = f"The base is {base:.3g}: in the exponents of 10000 an index counts twice."
+            meant = 10_000.0 ** (-np.arange(x.shape[-1]) / x.shape[-1])
+            line = operation.line if source is None else operations[source].line
+            yield Told("positions", "pe_exponent", line, says, meant, rates[0])
+        elif added:
+            yield Told("positions", "", operation.line, f"sines and cosines of the base {base:.4g}")
+
+
 def embedded(core: Core, intended: Mapping[str, Any]) -> Iterator[Told]:
     """Embeddings, multiplied by √width where that is said; divided by it nowhere."""
     operations = core.operations

@@ -264,6 +264,9 @@ class _Asking:
                 names = [{n.id for n in ast.walk(x) if isinstance(n, ast.Name)} for x in (node.left, first)]
                 alike = set.intersection(*names)
                 self.found.compared.update(path for name in alike for path in self.known.get(name, ()))
+                one, two = self.paths(node.left), self.paths(first)
+                if one and two and one[0][:1] != two[0][:1] and len(one[0]) + len(two[0]) > 2:
+                    self.found.labels.update(one, two)
                 if isinstance(first, ast.Constant) and type(first.value) is int:
                     self.found.whole.update(self.paths(node.left))
 

@@ -36,12 +36,16 @@ def behind(source: str) -> str:
 def about(names: list[str], text: str) -> Iterator[str]:
     """What a text that is about several things says of these names: lines that begin with one, and what follows."""
     mine, known = False, {*names, *(name.capitalize() for name in names if len(name) > 2)}
+    # One letter is a name where a shape stands beside it, or beside the last of several.
+    shape = r"(?: ?:)?[ \t]*(?:\[|\([^()]*,)"
+    begins = rf"\W{{0,8}}(?:(\w\w+)\W{{0,3}}[ \t]*[=:([]|(\w(?:\w*, *\w+)*)(?:\s+\[|{shape})|`(\w+)`)"
     # So does a sentence that begins with one, in its marks.
     for line in re.sub(r"(?<=[.;])\s+(?=`\w+`)", "\n", text).splitlines():
-        # One letter is a name where a shape stands beside it.
-        named = re.match(r"\W{0,8}(\w\w+)\W{0,3}[ \t]*[=:([]|\W{0,8}(\w):?\s+[(\[][\w.]+,|\W{0,8}`(\w+)`", line)
+        # What stands behind a call is about what is called.
+        named = re.match(begins, re.sub(r"^\s*\w+\([\w, =]*\) {2,}(?=\w)", "", line))
         if named or not line.strip():
-            mine = named is not None and not known.isdisjoint(named.groups())
+            said = re.findall(r"\w+", " ".join(filter(None, named.groups()))) if named else ()
+            mine = not known.isdisjoint(said)
         if mine:
             yield line
 

@@ -171,8 +171,9 @@ class Interface(Promises):
             needed = sum(row["required"] for row in takes)
             many = len(given) + len(named)
             fits = needed <= many <= len(takes) and {*named} <= {row["name"] for row in takes}
-            # What is given one thing alone has the name of its class.
-            if fits and (2 * alike(takes) > many > 1 or name.lower() == module["name"].lower()):
+            # What is given one thing alone has the name of its class, or of several of it.
+            named_so = name.lower() in (module["name"].lower(), module["name"].lower() + "s")
+            if fits and (2 * alike(takes) > many > 1 or named_so):
                 found.append(module)
         return sorted(found, key=lambda module: -alike(module["takes"]))
 

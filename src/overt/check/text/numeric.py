@@ -35,10 +35,16 @@ def sides(node: ast.AST) -> list[ast.AST]:
             return [whole]
         case ast.Call(func=ast.Name(id="range") | ast.Attribute(attr="linspace"), args=[*_, last]):
             return [x for x in ast.walk(last) if isinstance(x, ast.Name)] if not _within(last) else []
+        case ast.Call(
+            func=ast.Attribute(attr="split"),
+            args=[*_, ast.ListComp(elt=ast.BinOp() as size)] | [ast.ListComp(elt=ast.BinOp() as size), *_],
+        ):
+            return [x for x in (size.left, size.right) if isinstance(x, ast.Name)]
+    products = [x for x in makes(node) if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Mult)]
     shaped = isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("reshape", "view", "expand")
     todo: list[ast.AST] = [*node.args] if isinstance(node, ast.Call) and shaped else []
     # A function is given the array first, and a type stands alone.
-    todo = todo if len(todo) > 1 and not isinstance(todo[1], ast.Tuple | ast.List) else []
+    todo = [*products, *(todo if len(todo) > 1 and not isinstance(todo[1], ast.Tuple | ast.List) else [])]
     found: list[ast.AST] = []
     while todo:
         one = todo.pop()
@@ -224,7 +230,9 @@ def demands(nodes: Iterable[ast.AST]) -> set[ast.AST]:
             case ast.ListComp(
                 elt=ast.Name(id=own), generators=[ast.comprehension(target=ast.Name(id=name), ifs=tests)]
             ):
-                found += tests if own == name else []
+                # What is the same as something is chosen.
+                chosen = [isinstance(x, ast.Compare) and isinstance(x.ops[0], ast.Eq) for x in tests]
+                found += tests if own == name and not any(chosen) else []
     return {part for test in found for part in ast.walk(test) if isinstance(part, ast.Compare)}
 
 

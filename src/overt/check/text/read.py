@@ -24,6 +24,8 @@ class Read:
     # what is the same as others of its own numbers, or is not, and what is a whole number, or is not
     compared: set[Path] = field(default_factory=set)
     whole: set[Path] = field(default_factory=set)
+    # what is the same as what lies in another argument, or is not: what both are called
+    labels: set[Path] = field(default_factory=set)
     # what is compared with numbers below 0, or with 0 from below
     negative: set[Path] = field(default_factory=set)
     # what has its outputs before its inputs, what slices begin and end at, what something is split into, what slices
@@ -48,6 +50,8 @@ class Read:
     methods: dict[Path, set[str]] = field(default_factory=dict)
     # what arguments are called with, several things at once: by position, and by name
     applied: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
+    # and those that are lists, of which each is called
+    listed: set[str] = field(default_factory=set)
     # what the code makes itself where it is None
     absent: set[Path] = field(default_factory=set)
     # arguments that are added to others, by their names

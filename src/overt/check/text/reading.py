@@ -26,6 +26,7 @@ from overt.check.text.syntax import (
     parsed,
     spelt,
     statements,
+    taken,
     texts_in,
     walked,
 )
@@ -80,7 +81,9 @@ def _read(source: str, names: tuple[str, ...]) -> Read:
         texts |= {name: ["0"] for name in places}
         found.numbers.update((name,) for name in places)
         found.texts |= {(name,): some[0] for name, some in texts.items() if name not in places}
-        found.applied |= _applied(own, names)
+        applied, each = _applied(own, names)
+        found.applied |= applied
+        found.listed |= each
         # What is declared in a class is given to whoever makes it.
         fields = {x.target.id for x in getattr(own, "body", ())
                   if isinstance(x, ast.AnnAssign) and isinstance(x.target, ast.Name)}  # fmt: skip
@@ -112,14 +115,23 @@ def _static(tree: ast.Module) -> list[str]:
     ]
 
 
-def _applied(own: ast.AST, names: Sequence[str]) -> dict[str, tuple[list[str], list[str]]]:
-    """Arguments that are called, here or where an instance keeps them, and what with."""
+def _applied(own: ast.AST, names: Sequence[str]) -> tuple[dict[str, tuple[list[str], list[str]]], set[str]]:
+    """Arguments that are called, here or where an instance keeps them, and what with; and those that are lists of such.
+
+    A loop calls one of a list after the other.
+    """
     kept = {name: name for name in names}
     for place, value in (pair for node in walked(own) for pair in assigned(node)):
-        kept |= {ast.unparse(place): ast.unparse(value)} if is_own(place) and ast.unparse(value) in names else {}
-    calls = [node for node in walked(own) if isinstance(node, ast.Call) and ast.unparse(node.func) in kept]
-    some = {kept[ast.unparse(n.func)]: ([*map(ast.unparse, n.args)], [str(k.arg) for k in n.keywords]) for n in calls}
-    return {name: given for name, given in some.items() if any(given)}
+        # What holds all of a list is one.
+        whole = value.args[0] if isinstance(value, ast.Call) and len(value.args) == 1 else value
+        kept |= {ast.unparse(place): ast.unparse(whole)} if is_own(place) and ast.unparse(whole) in names else {}
+    loops = [pair for node in walked(own) if isinstance(node, ast.For | ast.comprehension) for pair in taken(node)]
+    each = {ast.unparse(one): kept[ast.unparse(of)] for one, of in loops if ast.unparse(of) in kept}
+    called = each | kept
+    calls = [node for node in walked(own) if isinstance(node, ast.Call) and ast.unparse(node.func) in called]
+    some = {called[ast.unparse(n.func)]: ([*map(ast.unparse, n.args)], [str(k.arg) for k in n.keywords]) for n in calls}
+    lists = {each[name] for n in calls if (name := ast.unparse(n.func)) in each and name not in kept}
+    return {name: given for name, given in some.items() if any(given)}, lists
 
 
 def _joined(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: int = 0) -> set[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.check.text.syntax import parameters_of, parsed, statements, walked
+from overt.check.text.syntax import parameters_of, parsed, statements, taken, walked
 
 _LENGTH = 5
 _FACTORS = (ast.Mult, ast.Div)
@@ -171,20 +171,10 @@ def _calls(nodes: list[ast.AST], held: set[str]) -> list[ast.Call]:
         _name(one) or ""
         for node in nodes
         if isinstance(node, ast.For)
-        for one, of in _each(node)
+        for one, of in taken(node)
         if any(_name(x) in held for x in ast.walk(of))
     )
     return [node for node in nodes if isinstance(node, ast.Call) and _name(node.func) in held]
-
-
-def _each(loop: ast.For) -> list[tuple[ast.expr, ast.expr]]:
-    """What a loop gives names to, and what each of these is taken from."""
-    match loop:
-        case ast.For(target=ast.Tuple(elts=targets), iter=ast.Call(func=ast.Name(id="zip"), args=iters)):
-            return list(zip(targets, iters, strict=False))
-        case ast.For(target=ast.Tuple(elts=[_, target]), iter=ast.Call(func=ast.Name(id="enumerate"), args=[one, *_])):
-            return [(target, one)]
-    return [(loop.target, loop.iter)]
 
 
 def _kind(value: ast.AST, made: Mapping[str, ast.AST], scope: Mapping[str, Any], deep: int = 8) -> str | None:

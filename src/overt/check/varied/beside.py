@@ -172,7 +172,7 @@ def scaled(
     """
     facts = told[0]
     odd = next((one["odd scale"] for one in told if one.get("odd scale")), None)
-    if not odd or odd["scale"] not in [one["scale"] for one in told] or "scale" not in facts:
+    if not odd or odd["scale"] not in [one.get("scale") for one in told] or "scale" not in facts:
         return
     if any(name.startswith("scale_") for name in findings.found):
         # What is wrong with it is known.

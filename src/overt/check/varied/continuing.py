@@ -447,11 +447,11 @@ class Continued:
             line = chunk["facts"].get("mask made") or top_left["line"]
             line = line and given_at(top_left["file"], line, "causal")
             findings.add("causal_top_left", kind="mistake", line=line)
-        turned = [e["line"] for told in (late, whole) for e in told["ledger"] if e["step"].endswith("rotation")]
-        if _turned(one, all_, bool(turned)):
+        if _turned(one, all_):
+            turned = (e["line"] for told in (late, whole) for e in told["ledger"] if e["step"].endswith("rotation"))
             # The rows that are taken, where some are.
             look = rf"\b({'|'.join(self.tables)})\[" if self.tables else ""
-            line, file = next(iter(turned), None), self.face.description["file"]
+            line, file = next(turned, None), self.face.description["file"]
             steps = self.face.description.get("steps") or ()
             if line and file and (late_at := counted_at(file, line, steps)) != counted_at(file, line):
                 # Of several methods, that which goes on has lost count.
@@ -520,18 +520,22 @@ def _differs(one: np.ndarray, two: np.ndarray) -> int | None:
     return axes[0] if one.ndim == two.ndim and len(axes) == 1 else None
 
 
-def _turned(one: dict[str, Any], whole: dict[str, Any], seen: bool) -> bool:
-    """Whether the last query, or its key, is as long as it is in the whole, and points elsewhere.
-
-    seen: whether a rotation was; where all are as long as each other, as normed ones are, nothing else tells.
-    """
+def _turned(one: dict[str, Any], whole: dict[str, Any]) -> bool:
+    """Whether the last query, or its key, is as long as it is in the whole, and points elsewhere."""
     for name in "qk":
         x, y = np.asarray(one[name]), np.asarray(whole[name])
         if x.ndim != 3 or y.ndim != 3 or len(x) != len(y) or x.shape[2] != y.shape[2]:
             continue
-        late, last, sizes = x[:, -1], y[:, -1], (y**2).sum(-1)
-        normed = np.allclose(sizes, sizes.flat[0], rtol=1e-4)
-        long = (seen or not normed) and np.allclose((late**2).sum(-1), sizes[:, -1], rtol=1e-4)
-        if long and not same(late, last, _LOOSE):
+        late, last = x[:, -1] ** 2, y[:, -1] ** 2
+        if not np.allclose(late.sum(-1), last.sum(-1), rtol=1e-4) or same(x[:, -1], y[:, -1], _LOOSE):
+            continue
+        # Where all are as long, as what is normed is, only the pairs that are turned tell.
+        half = late.shape[-1] // 2
+        pairs = (
+            [one[:, :half] + one[:, half : 2 * half], one[:, : 2 * half : 2] + one[:, 1 : 2 * half : 2]]
+            for one in (late, last)
+        )
+        normed = same(late.sum(-1) / late.sum(-1).mean(), np.ones(len(late)), _LOOSE)
+        if not normed or any(same(*some, _LOOSE) for some in zip(*pairs, strict=True)):
             return True
     return False

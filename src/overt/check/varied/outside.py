@@ -50,10 +50,21 @@ def read(caller: Caller, guess: Guess) -> dict[str, Any]:
             mean = _output(caller, Way(guess, silent))
             bare = None if mean is None else _weights(caller, guess, name, given[name], mean, silent)
             bare = bare if bare is not None and bare.shape == weights.shape else None
+            units = _units(pair)
+            raw, of_units = (q @ k.swapaxes(-1, -2) for q, k in (pair, units))
+            if not _shares(raw, weights)[2].all() and _shares(of_units, weights)[2].all():
+                # Cosines.
+                pair = units
             steps = _scores(pair[0] @ pair[1].swapaxes(-1, -2), weights, bare)
             idle = bare is not None and np.allclose(bare, weights, rtol=_SAME, atol=_SAME)
             return _judged(caller, guess, pair, split[name], [*steps, (_UNSEEN, weights)], given[asking], idle=idle)
     return {}
+
+
+def _units(pair: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Queries and keys of length 1."""
+    q, k = (x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-12) for x in pair)
+    return q, k
 
 
 def _output(caller: Caller, way: Way) -> np.ndarray | None:
