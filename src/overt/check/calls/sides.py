@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from math import prod
 
+from overt.check.calls.call import Lengths
 from overt.check.text.read import Read
 from overt.check.text.shapes import Path, Shape
 
@@ -44,6 +45,13 @@ def sided(found: Mapping[Path, Shape], asked: Read, named: Mapping[str, int]) ->
             yield kinds | dict.fromkeys(levels, f"sizes {pyramid}"), lengths | sums, length
     if not words:
         yield {}, {}, {}
+
+
+def longer(lengths: Lengths, by: Mapping[str, int]) -> Lengths:
+    """Lengths of which some are others."""
+    for letter, length in by.items():
+        lengths = lengths.resized(letter, length)
+    return lengths
 
 
 def _taken(asked: Read) -> dict[Path, list[Path]]:
