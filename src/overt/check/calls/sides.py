@@ -37,7 +37,7 @@ def sided(found: Mapping[Path, Shape], asked: Read, named: Mapping[str, int]) ->
     # What is an axis of something may be as many as there are levels.
     among = {axis for shape in found.values() for axis in shape.axes}
     many = [n for name, n in sorted(named.items(), key=lambda item: item[0] not in among) if 1 < n <= _LEVELS]
-    for count in dict.fromkeys([*many, 2][:_TRIED] if levels else [0]):
+    for count in dict.fromkeys([*many, 2][:_TRIED] if levels else [0] if single else []):
         pyramid = [tuple(max(1, n >> level) for n in _SIDES[: len(words[p])]) for p in levels for level in range(count)]
         total = sum(map(prod, pyramid))
         sums = {axis: total for axis in axes if levels and re.match(r"sum|Σ", axis.lower())}
