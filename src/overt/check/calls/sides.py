@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from math import prod
 
+from overt.check.calls.call import Lengths
 from overt.check.text.read import Read
 from overt.check.text.shapes import Path, Shape
 
@@ -36,7 +37,7 @@ def sided(found: Mapping[Path, Shape], asked: Read, named: Mapping[str, int]) ->
     # What is an axis of something may be as many as there are levels.
     among = {axis for shape in found.values() for axis in shape.axes}
     many = [n for name, n in sorted(named.items(), key=lambda item: item[0] not in among) if 1 < n <= _LEVELS]
-    for count in dict.fromkeys([*many, 2][:_TRIED] if levels else [0]):
+    for count in dict.fromkeys([*many, 2][:_TRIED] if levels else [0] if single else []):
         pyramid = [tuple(max(1, n >> level) for n in _SIDES[: len(words[p])]) for p in levels for level in range(count)]
         total = sum(map(prod, pyramid))
         sums = {axis: total for axis in axes if levels and re.match(r"sum|Σ", axis.lower())}
@@ -44,6 +45,13 @@ def sided(found: Mapping[Path, Shape], asked: Read, named: Mapping[str, int]) ->
             yield kinds | dict.fromkeys(levels, f"sizes {pyramid}"), lengths | sums, length
     if not words:
         yield {}, {}, {}
+
+
+def longer(lengths: Lengths, by: Mapping[str, int]) -> Lengths:
+    """Lengths of which some are others."""
+    for letter, length in by.items():
+        lengths = lengths.resized(letter, length)
+    return lengths
 
 
 def _taken(asked: Read) -> dict[Path, list[Path]]:

@@ -28,7 +28,7 @@ from overt.check.calls.call import (
 )
 from overt.check.calls.lettering import lettered, one_by_one
 from overt.check.calls.likely import FAMILIES, LABEL, LETTERS, SUGGESTED, Likely, turns_in
-from overt.check.calls.sides import sided
+from overt.check.calls.sides import longer, sided
 from overt.check.text import shapes
 from overt.check.text.comments import behind
 from overt.check.text.handed import handed
@@ -372,7 +372,7 @@ class Suggestions(Likely):
         ways = [({}, {}, {})] if self.makes else [*sided(found, asked, self.named)]
         for size, (sizes, known, many) in product((self.ladder[0], *self.ladder[3:4]), ways):
             arrays = {path: shape for path, shape in found.items() if path not in sizes}
-            kinds, lengths = lettered(arrays, replace(size, **many), named | known, makes=self.makes)
+            kinds, lengths = lettered(arrays, longer(size, many), named | known, makes=self.makes)
             kinds |= sizes
             # Positions count up, whatever has their shape; words do not.
             counting = {"T": "positions", "BT": "positions (B, T)"}

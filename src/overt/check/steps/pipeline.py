@@ -244,8 +244,8 @@ def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[
     folded = [(a, n) for a, n in enumerate(core.shape) if a < len(labels) and labels[a] not in core.mix.rows]
     for a, part in ((a, part) for a, n in folded for part in range(2, n) if n % part == 0):
         parts = x.reshape(*shape[:a], shape[a] // part, part, *shape[a + 1 :])
-        made = [softmax(parts, (axis, parts.ndim - 1)).reshape(shape) for axis in (a, a + 1)]
-        if any(np.allclose(z[live], y[live], rtol=1e-4, atol=1e-9, equal_nan=True) for z in made):
+        both = [softmax(parts, (axis, parts.ndim - 1)).reshape(shape) for axis in (a, a + 1)]
+        if any(np.allclose(z[live], y[live], rtol=1e-4, atol=1e-9, equal_nan=True) for z in both):
             return "softmax_heads_and_keys", True
     with np.errstate(all="ignore"):
         if np.allclose(x / x.sum(-1, keepdims=True), y, rtol=1e-4, equal_nan=True):

@@ -536,6 +536,6 @@ def _turned(one: dict[str, Any], whole: dict[str, Any]) -> bool:
             for one in (late, last)
         )
         normed = same(late.sum(-1) / late.sum(-1).mean(), np.ones(len(late)), _LOOSE)
-        if not normed or any(same(*some, _LOOSE) for some in zip(*pairs, strict=True)):
+        if not normed or any(same(a, b, _LOOSE) for a, b in zip(*pairs, strict=True)):
             return True
     return False
