@@ -25,7 +25,6 @@ SINGLE = [(file, candidate) for file in PIECES if file != "triples" for candidat
 TRIPLES = [("triples", candidate) for candidate in PIECES["triples"]]
 # Of 138 single mistakes; most of them are shown only by further calls, which no line made.
 ELSEWHERE = {
-    ("numpy_mistakes", "attend_joint", "softmax_heads_and_keys"),
     ("numpy_mistakes", "causal_attend_open", "causal_missing"),
     ("numpy_mistakes", "alibi_bias", "alibi_sign"),
     ("other_styles", "ScaledEmbedding", "embed_scale"),
