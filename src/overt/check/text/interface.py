@@ -68,11 +68,19 @@ class Interface(Promises):
         if (
             found == "mask"
             and name in ("m", "M")
-            and re.search(rf"\b{name} *@|(k|v|key|value|kv|proj)\({name}\)|einsum\([^()]*\b{name}\b", self.code)
+            and re.search(
+                rf"\b{name} *@|((k|v|key|value|kv|proj)|\bself\.({'|'.join(self._projections)}))\({name}\)"
+                rf"|einsum\([^()]*\b{name}\b", self.code
+            )
         ):
             # The memory, which is projected.
             return "context"
         return found
+
+    @property
+    def _projections(self) -> list[str]:
+        """The layers of an instance that multiply what they are given with a matrix."""
+        return re.findall(r"\bself\.(\w+) *= *(?:\w+\.)*(?:\w*Linear|Dense)\(", self.description["source"]) or [r"(?!)"]
 
     def _asked(self) -> list[Argument]:
         """The arguments, where x and a context trade places if the code makes its query of the context."""
