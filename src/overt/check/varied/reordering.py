@@ -19,6 +19,7 @@ from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.steps.definitions import same
 from overt.check.text.lines import function_at
+from overt.check.text.roles import INPUTS
 from overt.check.varied.asking import Caller, Way, differ
 
 Piece = tuple[dict[str, Any], dict[str, np.ndarray]]
@@ -27,8 +28,11 @@ _LOOSE = 1e-4
 _METHODS = 6
 
 
-def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], findings: Findings) -> None:
-    """Of two calls of which the later goes on from the earlier, with what moves the samples between them."""
+def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], findings: Findings) -> bool:
+    """Of two calls of which the later goes on from the earlier, with what moves the samples between them.
+
+    Whether something does.
+    """
     told = caller.face.description
     others = [name for name in told["methods"] if name != told["method"]] if caller.handle is not None else []
     (first, before), (last, after) = pieces
@@ -37,10 +41,10 @@ def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], fin
     samples = {before[name].shape[axes[name.split(" ", 1)[-1]]] for name in apart}
     given = [*last["args"], *last["kwargs"].values()]
     # Numbers that may say whose each sample goes on with, such as those of parents.
-    free = [a.name for a in caller.face.arguments if a.default is None and not a.required and a.role is None
+    free = [a.name for a in caller.face.arguments if a.default is None and not a.required and a.role in (None, *INPUTS)
             and a.kind != "position" and a.name not in last["kwargs"]][:_METHODS]  # fmt: skip
     if not (others or free) or len(samples) != 1 or samples == {1}:
-        return
+        return False
     order = np.arange(samples.pop())[::-1].copy()
     turned = {name: x.take(order, axes[name.split(" ", 1)[-1]]) if name in apart else x for name, x in before.items()}
     # What keeps the keys, where the instance does not itself.
@@ -48,21 +52,23 @@ def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], fin
     last = last | {"record": {"causal": None, "operands": True}}
     stay, go = (_seen(caller, [first, last], some | after) for some in (before, turned))
     if stay is None or go is None or same(stay[1], go[1], _LOOSE):
-        return
+        return False
     ways: list[tuple[str, list[dict[str, Any]], int | None]] = []
     for name, args, result in _calls(others[:_METHODS], holder):
         move = {"method": name, "args": args, "kwargs": {}, "guess": True, "backend": last["backend"]}
         later = last if result is None else last | {"kwargs": _handed(last["kwargs"], result)}
         ways.append((name, [first, move, later], _line(told["file"], name)))
-    ways += [(name, [first, last | {"kwargs": {**last["kwargs"], name: {"array": "order"}}}], None) for name in free]
+    # Of one sentence, all samples are beams.
+    ways += [(name, [first, last | {"kwargs": {**last["kwargs"], name: {"array": key}}}], None)
+             for name in free for key in ("order", "beams")]  # fmt: skip
     for name, specs, line in ways:
-        found = _seen(caller, specs, before | after | {"order": order})
+        found = _seen(caller, specs, before | after | {"order": order, "beams": order[None]})
         if found is None or any(x.shape != y.shape for x, y in zip(found, go, strict=True)):
             continue
         keys, all_ = ([same(x, y, _LOOSE) for x, y in zip(found, some, strict=True)] for some in (go, stay))
         if keys[1]:
             findings.entered("samples that change places", f"{name} moves what was kept")
-            return
+            return True
         if not all_[1] and keys[0] != all_[0]:
             moved, left = ("keys", "values") if keys[0] else ("values", "keys")
             findings.add(
@@ -70,7 +76,8 @@ def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], fin
                 message=f"{name} moves the {moved} that were kept to other samples, and leaves their {left}.",
                 mend="Move all that was kept by the same order.",
             )  # fmt: skip
-            return
+            return True
+    return False
 
 
 def given(caller: Caller, guess: Guess, findings: Findings) -> None:
@@ -104,7 +111,7 @@ def given(caller: Caller, guess: Guess, findings: Findings) -> None:
 
 def _taken(name: str) -> str:
     """What a line looks like that uses an argument, and does not only name it."""
-    return rf"\b{re.escape(name)}\b(?! is )(?! *[:=,])"
+    return rf"\b{re.escape(name)}\b(?! is )(?! *[:=,])(?!\.shape)(?!\.size)"
 
 
 def _samples(kind: str) -> int | None:
