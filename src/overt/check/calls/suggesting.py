@@ -272,10 +272,10 @@ class Suggestions(Likely):
                 beside = "w" + a.name if {"q", "k"} & {other.name for other in mine.arguments} else a.name
                 some = self._weight((*path, beside))
                 guess = guess.given(here, "WW" if here in self.interface.read.weights and len(some) == 1 else some)
-            elif (axis := self._axis(a.name, lengths)) is not None:
-                guess = guess.given(here, f"length of {axis}")
             elif (a.name,) in kinds:
                 guess = guess.given(here, kinds[a.name,])
+            elif (axis := self._axis(a.name, lengths)) is not None:
+                guess = guess.given(here, f"length of {axis}")
             elif (_keeps(maker) or "pages" in guess.by_name.values()) and re.search(_PAGED, a.name):
                 many = "length of N" if _keeps(maker) else "length of n"
                 guess = guess.given(here, "length of a page" if re.search(r"size|len", a.name) else many)

@@ -83,10 +83,10 @@ def returned(caller: Caller, guess: Guess) -> list[dict[str, int]]:
     return [*each, *([{name: n for n, name in enumerate(names, 1)}] if len(names) > 1 else [])]
 
 
-def _last(caller: Caller, guess: Guess, back: Mapping[str, int]) -> dict[str, Any]:
+def _last(caller: Caller, guess: Guess, back: Mapping[str, int], times: int = _TIMES) -> dict[str, Any]:
     """What the last of several calls comes to, where an instance, or what is made for them, may keep something.
 
-    back: arguments that are given what came back.
+    back: arguments that are given what came back; times: how many calls, or fewer where there is no room for so many.
     """
     keeps = any(kind[:3] == "by " for _, kind in guess.kinds)
     # What is told its place by a number is told the next one each time, and other words.
@@ -98,18 +98,22 @@ def _last(caller: Caller, guess: Guess, back: Mapping[str, int]) -> dict[str, An
     # What hides is no other number each time.
     hides = {name for name, kind in guess.by_name.items() if calls.is_mask(kind)}
     ways = []
-    for number in range(_TIMES if keeps or back or caller.handle is not None else 0):
+    for number in range(times if keeps or back or caller.handle is not None else 0):
         drawn = np.random.default_rng(number)
         # What is multiplied with stays as it is.
         inputs = {a.name for a in caller.face.arguments}
         given = {n: drawn.normal(size=x.shape) for n, x in caller.arrays(guess).items()
                  if x.dtype.kind == "f" and n not in hides and (n in inputs or not keeps)}  # fmt: skip
         intents = {**(caller.face.intents if keeps else {}), "operands": True}
-        last: dict[str, Any] = {"record": intents} if number == _TIMES - 1 else {}
+        last: dict[str, Any] = {"record": intents} if number == times - 1 else {}
         given |= {name: np.array(2 + number % 4) for name in words}
         extra = {"fresh": number == 0, **last}
         ways.append(Way(guess, given, dict.fromkeys(places, number), extra=extra, keeps=keeps and not back, back=back))
-    told = caller.ask(ways)[-1].judged if ways else {}
+    answers = caller.ask(ways)
+    ran = sum(not answer.failed for answer in answers)
+    if 1 < ran < len(ways):
+        return _last(caller, guess, back, ran)
+    told = answers[-1].judged if ways else {}
     twice = _twice(told, [x for way in ways for x in way.arrays.values() if x.dtype.kind == "f"])
     if twice:
         says = f"Keys were given one by one, and of {twice[1]} that are asked {twice[0]} are asked a second time."
