@@ -105,7 +105,7 @@ def _last(caller: Caller, guess: Guess, back: Mapping[str, int], times: int = _T
         given = {n: drawn.normal(size=x.shape) for n, x in caller.arrays(guess).items()
                  if x.dtype.kind == "f" and n not in hides and (n in inputs or not keeps)}  # fmt: skip
         intents = {**(caller.face.intents if keeps else {}), "operands": True}
-        last: dict[str, Any] = {"record": intents} if number == times - 1 else {}
+        last: dict[str, Any] = {"record": intents} if number > times - 3 else {}
         given |= {name: np.array(2 + number % 4) for name in words}
         extra = {"fresh": number == 0, **last}
         ways.append(Way(guess, given, dict.fromkeys(places, number), extra=extra, keeps=keeps and not back, back=back))
@@ -117,10 +117,30 @@ def _last(caller: Caller, guess: Guess, back: Mapping[str, int], times: int = _T
     twice = _twice(told, [x for way in ways for x in way.arrays.values() if x.dtype.kind == "f"])
     if twice:
         says = f"Keys were given one by one, and of {twice[1]} that are asked {twice[0]} are asked a second time."
-        at = {"line": told["facts"].get("mixed at"), "file": caller.face.description["file"]}
-        fault = {"step": "keys", "mistake": "unknown", "says": says, "kind": None, "expected": "", "actual": "", **at}
-        told = {**told, "faults": [*told["faults"], fault]}
+        told = _wrong(caller, told, "unknown", says, told["facts"].get("mixed at"))
+    if ways and _scaled_again(answers[-2].judged, told):
+        says = "What was kept is multiplied by the scale once more at each step."
+        line = next((entry["line"] for entry in told["ledger"] if entry["step"].endswith("scale")), None)
+        told = _wrong(caller, told, "inplace", says, line)
     return told
+
+
+def _wrong(caller: Caller, told: dict[str, Any], mistake: str, says: str, line: int | None) -> dict[str, Any]:
+    """What a recording comes to, with a mistake in what was kept."""
+    fault = {"step": "keys", "mistake": mistake, "says": says, "kind": None, "expected": "", "actual": ""}
+    fault |= {"line": line, "file": caller.face.description["file"]}
+    return {**told, "faults": [*told["faults"], fault]}
+
+
+def _scaled_again(before: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
+    """Whether all keys of the call before are those of this one times what the scores are multiplied by."""
+    one, two = (np.asarray(some["facts"]["operands"]["k"]) if some.get("facts", {}).get("operands") else np.zeros(0)
+                for some in (before, told))  # fmt: skip
+    scale = told.get("facts", {}).get("scale") or 1.0
+    if one.ndim != 3 or two.ndim != 3 or len(one) != len(two) or not one.size or abs(scale - 1) < 1e-3:
+        return False
+    kept = two[:, : one.shape[1]]
+    return kept.shape == one.shape and np.allclose(kept, scale * one, rtol=1e-6, atol=1e-12)
 
 
 def _twice(told: Mapping[str, Any], given: Sequence[np.ndarray]) -> tuple[int, int] | None:
