@@ -150,7 +150,8 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     if method is not None and method.endswith(AGAIN):
         rows = [row | {"each": True} for row in rows_of(cls, last)]
         return told | {"method": method, "composed": True, "parameters": rows, "hands": [], "starts": []}
-    told["hands"] = sorted({*_handed(cls, usual).values()})
+    told["handed"] = _handed(cls, usual)
+    told["hands"] = sorted({*told["handed"].values()})
     lacks, told["starts"] = _before(cls, usual, () if inspect.isclass(thing) else dir(thing))
     method = method or (f"{lacks}{THEN}{usual}" if lacks else usual)
     if method == first:

@@ -149,6 +149,8 @@ class Interface(Promises):
             # What is called like it is made for it.
             alike = [m for m in makers
                      if (a.name.rstrip("s") or a.name) in re.split(r"s?(?:[._]|$)", m["name"])]  # fmt: skip
+            # And so is what is taken apart as that was put together.
+            alike += [m for m in makers if m["name"] == f".{self.description.get('handed', {}).get(a.name)}"]
             made += [m for m in alike if m["name"][0] == "." and m not in made]
             made.sort(key=lambda m: m not in alike)
             # What asks for the same, or for other arrays, is no maker.

@@ -19,13 +19,14 @@ from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.steps.definitions import same
 from overt.check.text.lines import function_at
-from overt.check.text.roles import INPUTS
 from overt.check.varied.asking import Caller, Way, differ
 
 Piece = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 _LOOSE = 1e-4
 _METHODS = 6
+# What arguments are that keep nothing, count no tokens before, and move nothing.
+STILL = ("mask", "padding", "query_mask", "causal", "training", "deterministic", "drop", "want_weights")
 
 
 def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], findings: Findings) -> bool:
@@ -41,7 +42,7 @@ def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], fin
     samples = {before[name].shape[axes[name.split(" ", 1)[-1]]] for name in apart}
     given = [*last["args"], *last["kwargs"].values()]
     # Numbers that may say whose each sample goes on with, such as those of parents.
-    free = [a.name for a in caller.face.arguments if a.default is None and not a.required and a.role in (None, *INPUTS)
+    free = [a.name for a in caller.face.arguments if a.default is None and not a.required and a.role not in STILL
             and a.kind != "position" and a.name not in last["kwargs"]][:_METHODS]  # fmt: skip
     if not (others or free) or len(samples) != 1 or samples == {1}:
         return False
@@ -65,12 +66,13 @@ def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], fin
         found = _seen(caller, specs, before | after | {"order": order, "beams": order[None]})
         if found is None or any(x.shape != y.shape for x, y in zip(found, go, strict=True)):
             continue
-        keys, all_ = ([same(x, y, _LOOSE) for x, y in zip(found, some, strict=True)] for some in (go, stay))
-        if keys[1]:
+        if same(found[1], go[1], _LOOSE):
             findings.entered("samples that change places", f"{name} moves what was kept")
             return True
-        if not all_[1] and keys[0] != all_[0]:
-            moved, left = ("keys", "values") if keys[0] else ("values", "keys")
+        # Those of the samples that are there now, and of those that were.
+        went, stayed = ([same(found[n], some[n], _LOOSE) for n in (0, 2)] for some in (go, stay))
+        if went in ([True, False], [False, True]) and stayed == went[::-1]:
+            moved, left = ("keys", "values") if went[0] else ("values", "keys")
             findings.add(
                 "unknown", line=line, look="" if line else _taken(name),
                 message=f"{name} moves the {moved} that were kept to other samples, and leaves their {left}.",
@@ -141,14 +143,14 @@ def _handed(kwargs: Mapping[str, Any], result: int) -> dict[str, Any]:
 
 def _seen(
     caller: Caller, specs: list[dict[str, Any]], arrays: dict[str, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """The keys and the output of the last of some calls; None where one fails."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """The keys, the output and the values of the last of some calls; None where one fails."""
     reply, out = caller.session.ask({"op": "call", "handle": caller.handle, "calls": specs}, arrays)
     replies = reply.get("replies", [reply])
     operands = replies[-1].get("judged", {}).get("facts", {}).get("operands")
     if any("error" in one for one in replies) or operands is None or not replies[-1]["outputs"]:
         return None
-    return np.asarray(operands["k"]), out[replies[-1]["outputs"][0]["key"]]
+    return np.asarray(operands["k"]), out[replies[-1]["outputs"][0]["key"]], np.asarray(operands["v"])
 
 
 def _line(file: str | None, method: str) -> int | None:

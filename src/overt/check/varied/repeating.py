@@ -11,7 +11,6 @@ import numpy as np
 from overt.check.calls import call as calls
 from overt.check.calls.call import Guess
 from overt.check.findings import Findings
-from overt.check.text.roles import INPUTS
 from overt.check.varied import reordering
 from overt.check.varied.asking import Caller, Way, remembers
 
@@ -77,7 +76,7 @@ def returned(caller: Caller, guess: Guess) -> list[dict[str, int]]:
     """Arguments that may be given what the call before returned, each with the place of that in it."""
     kinds = dict(guess.kinds)
     free = {a.name for a in caller.face.arguments if a.default is None and not a.required and a.name not in guess.names
-            and a.role in (None, "cache", *INPUTS)}  # fmt: skip
+            and a.role not in reordering.STILL}  # fmt: skip
     names = [a.name for a in caller.face.arguments if a.name in free or kinds.get((a.name,), "")[:3] == "by "]
     each = [{name: item} for name in names for item in (1, -1)]
     return [*each, *([{name: n for n, name in enumerate(names, 1)}] if len(names) > 1 else [])]
