@@ -330,9 +330,9 @@ class Suggestions(Likely):
         told |= {(a.name,): one_by_one(told[a.name,], self.named) for a in required if a.each and (a.name,) in told}
         # What is as wide as the instance, and looked up nowhere, has no words.
         looked = asked.compared | asked.whole | asked.indices | asked.picking | asked.words
-        wide = {name for name, n in self.named.items() if n == self.ladder[0].W}
+        widths = {name for name, n in self.named.items() if n == self.ladder[0].W}
         told |= {path: replace(shape, sort="") for path, shape in told.items()
-                 if shape.sort == "whole" and shape.axes[-1] in wide and path not in looked}  # fmt: skip
+                 if shape.sort == "whole" and shape.axes[-1] in widths and path not in looked}  # fmt: skip
         hide = [a.name for a in required if is_mask(self.told(a) or "")]
         told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}
         # What has two axes, and neither of them is 2, is said of edges, and no ends of theirs.

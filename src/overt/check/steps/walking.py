@@ -105,7 +105,7 @@ class Walk(State):
             self._weighed(x, final, line)
             return False
         if kind.name == "same":
-            # What is multiplied by 1 is scaled by whoever gives the factor, but for a number that is no root, as is said.
+            # What is multiplied by 1 is scaled by whoever gives the factor, unless it is said to be one over a root.
             said = self.intended.get("by root") and line is not None and scaled_by_one(line.file, line.number)
             self.learned |= raw and operation.name in FACTORS and not said
             if raw and operation.name in SUMS and self._largest(x, y):

@@ -70,7 +70,8 @@ class Interface(Promises):
             and name in ("m", "M")
             and re.search(
                 rf"\b{name} *@|((k|v|key|value|kv|proj)|\bself\.({'|'.join(self._projections)}))\({name}\)"
-                rf"|einsum\([^()]*\b{name}\b", self.code
+                rf"|einsum\([^()]*\b{name}\b",
+                self.code,
             )
         ):
             # The memory, which is projected.
