@@ -126,8 +126,8 @@ def _last(caller: Caller, guess: Guess, back: Mapping[str, int], times: int = _T
 
 def _wrong(caller: Caller, told: dict[str, Any], mistake: str, says: str, line: int | None) -> dict[str, Any]:
     """What a recording comes to, with a mistake in what was kept."""
-    fault: dict[str, Any] = {"step": "keys", "mistake": mistake, "says": says, "kind": None, "expected": "", "actual": ""}
-    fault |= {"line": line, "file": caller.face.description["file"]}
+    fault: dict[str, Any] = {"step": "keys", "mistake": mistake, "says": says, "kind": None, "line": line}
+    fault |= {"expected": "", "actual": "", "file": caller.face.description["file"]}
     return {**told, "faults": [*told["faults"], fault]}
 
 
