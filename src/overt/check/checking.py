@@ -216,7 +216,8 @@ def _steps(
     And in those that call the usual one, where that alone shows nothing, as one step of many does not.
     """
     told, passed = face.description, set(session.passed)
-    callers = () if findings.judged else told.get("callers", ())
+    # What was called after another method may be given what that makes, and what it gave itself.
+    callers = () if findings.judged else (*[told["method"]] * bool(told.get("hands")), *told.get("callers", ()))
     others = [*dict.fromkeys((*callers, *told.get("steps", ())))][:_STEPS]
     for name in others:
         reply, _ = session.ask({"op": "method", "name": name})

@@ -217,6 +217,9 @@ def _clearer(face: Interface, guess: Guess, judged: Mapping[str, Any]) -> Iterat
     if n.H > 1 and n.H in (n.T, n.S):
         # Heads that are as many as positions hide where one is taken for the other.
         yield guess.sized(T=n.T + (n.T == n.H), S=n.S + (n.S == n.H))
+    if "bounds in T" in kinds.values() and n.T % 2:
+        # Two pieces of one length may be read side by side.
+        yield guess.sized(T=n.T + 1, S=n.S + (n.S == n.T))
     counted = [path for path, kind in guess.kinds if kind == "lengths"]
     if counted and n.T < n.S and {one["keys"] for one in spans} == {n.T}:
         # What counts more keys than there are hides none.

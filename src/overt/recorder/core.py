@@ -218,6 +218,10 @@ def attentions(operations: Sequence[Operation], *, free: bool = False) -> tuple[
     if laid is not None and any(core.normal for core in mixing):
         # Scores that all samples share, or all heads, until a mask or a factor of each comes.
         written, found, before = laid[0], shared, [before[i] for i in laid[1]]
+    over_edges = None if any(core.normal for core in found) else regular(written)
+    if over_edges is not None and (others := cores(over_edges)):
+        # What is added up by the pieces of a row, or the ends of edges, is in its order.
+        return over_edges, others, before
     # Where features are summed last, and nothing sums to 1, these may be queries that meet what keys and values made.
     data = carriers(written)
     plain = [core.mix for core in found if core.two and core.mix.labels[1][-1] not in core.mix.summed]
@@ -229,9 +233,6 @@ def attentions(operations: Sequence[Operation], *, free: bool = False) -> tuple[
         # What made the state, or what divides by it, is no attention of its own.
         later = [core for core in again if any(other[0][n].detail == REORDERED for n in core.path)]
         written, found, before = other[0], later or again, [before[i] for i in other[1]]
-    over_edges = None if any(core.normal for core in found) else regular(written)
-    if over_edges is not None and (others := cores(over_edges)):
-        written, found = over_edges, others
     return written, found, before
 
 

@@ -1,7 +1,8 @@
 """Attention over the edges of a graph, as attention of nodes over their edges.
 
 What is gathered by the ends of edges and added up by their targets is written anew as arrays (nodes, edges of a node,
-...), where every node has as many edges: then an edge's weight has a row and a key like any other.
+...), where every node has as many edges: then an edge's weight has a row and a key like any other.  So is what is added
+up piece by piece of one row, where all pieces are as long.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ _ADDED = {"index_add", "scatter_add", "scatter-add", "add.at"}
 # What is said of a sum over edges that is written as one of rows.
 EDGES = "of edges"
 _LARGEST = {"scatter_reduce", "index_reduce", "scatter-max", "maximum.at"}
+# The same by where each piece begins.
+_PIECES = {"add.reduceat": "sum", "maximum.reduceat": "amax"}
 
 
 def regular(operations: Sequence[Operation]) -> list[Operation] | None:
@@ -27,7 +30,8 @@ def regular(operations: Sequence[Operation]) -> list[Operation] | None:
         return None
     # What the last sum is taken by; a softmax may go by something else.
     targets, last = summed[-1]
-    mixed = operations[last.sources[-1]] if last.sources[-1] is not None else last
+    source = last.sources[_given(last)]
+    mixed = last if source is None else operations[source]
     nodes, edges = len(np.unique(targets)), len(targets)
     order = np.argsort(targets, kind="stable")
 
@@ -41,12 +45,11 @@ def regular(operations: Sequence[Operation]) -> list[Operation] | None:
 
     def written(operation: Operation) -> Operation:
         own = _targets(operation)
-        if own is not None and np.array_equal(own, targets) and operation.name in _ADDED | _LARGEST:
-            name = "sum" if operation.name in _ADDED else "amax"
-            given = rows(operation.operands[-1])
+        if own is not None and np.array_equal(own, targets):
+            name, at = _PIECES.get(operation.name, "sum" if operation.name in _ADDED else "amax"), _given(operation)
             return replace(
-                operation, name=name, operands=(given,), sources=operation.sources[-1:],
-                origins=operation.origins[-1:], detail=EDGES,
+                operation, name=name, operands=(rows(operation.operands[at]),), sources=(operation.sources[at],),
+                origins=(operation.origins[at],), detail=EDGES,
             )  # fmt: skip
         # What is weighed has edges, even if it says the same of all.
         laid, host = tuple(rows(x, operation is mixed) for x in operation.operands), rows(operation.host)
@@ -62,8 +65,18 @@ def regular(operations: Sequence[Operation]) -> list[Operation] | None:
     return [written(operation) for operation in operations]
 
 
+def _given(operation: Operation) -> int:
+    """The operand that is added up, of which one takes the largest."""
+    return 0 if operation.name in _PIECES else -1
+
+
 def _targets(operation: Operation) -> np.ndarray | None:
     """The node of each edge, of a sum or a maximum over edges into zeros, where every node has as many edges, some."""
+    if operation.name in _PIECES and len(operation.operands) == 2:
+        given, starts = operation.operands
+        sizes = np.diff([*starts.ravel(), len(given) if given.ndim else 0])
+        even = sizes.size > 0 and sizes[0] > 1 and (sizes == sizes[0]).all() and len(operation.host) == sizes.size
+        return np.repeat(np.arange(sizes.size), sizes) if even else None
     if operation.name not in _ADDED | _LARGEST or len(operation.operands) != 3:
         return None
     into, index, given = operation.operands

@@ -20,6 +20,8 @@ from overt.recorder.products import Product, contracted, labels_of, product
 _TIMES, _MEANS, _RUNNING = {"mul", "multiply"}, {"mean", "sum", "div", "true_divide", "divide"}, {"cumsum"}
 # What is said of the weights that were nowhere computed.
 REORDERED = "keys and values first"
+# What says that values of several heads were mixed by one mean of the weights of these.
+AVERAGED = "the mean of heads"
 # Operations from a state to what is asked of it.
 _FAR = 12
 _OUTER, _CONTRACTIONS = {"outer", "ger"}, {"einsum", "dot_general"}
@@ -292,13 +294,18 @@ def _averaged(operations: Sequence[Operation], mix: Product) -> list[_Step] | No
         if source is None or operations[source].name not in _MEANS | VIEWS or not operations[source].operands:
             return None
         x, source = operations[source].operands[0], operations[source].sources[0]
-        normal = sums_to_one(x) if x.ndim == mix.left.ndim + 1 and source is not None else []
-        for axis in (a for a in range(x.ndim) if normal and a not in normal):
-            if equal(x.mean(axis), mix.left):
+        # The mean may be laid out for as many as there were.
+        laid = x.shape == mix.left.shape
+        normal = sums_to_one(x) if (laid or x.ndim == mix.left.ndim + 1) and source is not None else []
+        for axis in (a for a in range(x.ndim) if normal and a not in normal and x.shape[a] > 1):
+            if equal(np.broadcast_to(x.mean(axis, keepdims=True), x.shape) if laid else x.mean(axis), mix.left):
                 letter = min(set(string.ascii_letters) - set("".join(mix.labels)))
-                one = mix.labels[0][:axis] + letter + mix.labels[0][axis:]
+                one = mix.labels[0][:axis] + letter + mix.labels[0][axis + laid :]
                 equation = f"{one},{mix.labels[1]}->{letter}{mix.labels[2]}"
                 mixed = np.einsum(equation, x, mix.right)
                 both = (x, source, ""), (mix.right, mix.sources[1], mix.origins[1])
-                return [("einsum", equation, both, mixed), ("mean", "", ((mixed, ~0, ""),), mixed.mean(0))]
+                beside = [n for n, a in zip(mix.right.shape, mix.labels[1], strict=True) if a not in one]
+                # Beside the features there is an axis of as many values.
+                own = AVERAGED if len(beside) > 1 and x.shape[axis] in beside else ""
+                return [("einsum", equation, both, mixed), ("mean", own, ((mixed, ~0, ""),), mixed.mean(0))]
     return None

@@ -74,6 +74,15 @@ def lettered(
             known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
             taken = set(letters.values())
             letter = axis if axis in PLAIN else _letter(shape, place, sides, taken, len(first) < 2, heading, columns)
+            if (
+                letter in ("T", "S")
+                and place
+                and axis == shape.axes[-1]
+                and not shape.sort
+                and named.get(axis) == lengths.W
+            ):
+                # What an instance was made as wide as is its width, whatever letter it is.
+                letter = letters.get(axis, "W" if "W" not in taken else letter)
             if weighs and letter in ("T", "S") and called(axis) in (None, "D"):
                 # Of a matrix, what nothing calls a length is the width of what it meets.
                 letter = "W"

@@ -139,6 +139,11 @@ class Likely:
         if said is None and self.makes and path in asked.heads and constructor_role(argument.name) is None:
             # What divides a number of heads is that of the heads that they share.
             return "number of key heads" if asked.heads & asked.divided.get(path, set()) else "number of heads"
+        if said is None and self.makes and (constructor_role(argument.name) is None or len(argument.name) == 1):
+            # What a number of heads divides is the width of all, whatever letter it is.
+            by = [a for a in self.interface.arguments if path in asked.divided.get((a.name,), ())]
+            if any(constructor_role(a.name) == "heads" for a in by):
+                return "width of all"
         if said is None and asked.filled(path):
             return "dictionary"
         if said is None and path in asked.texts:

@@ -15,7 +15,9 @@ from overt.check.text.shapes import Path
 
 # What libraries say where an array of whole numbers, or of booleans, is wanted.
 _WHOLE_WANTED = r"[Ll]ong|int(eger)?(32|64|s)?\b.*(index|indices|type)|ind(ex|ices).*([Ii]nt|boolean)"
-_REALS_WANTED = r"got Long and (Double|Float|Half|BFloat16)|not implemented for '(Long|Int)'"
+_REALS_WANTED = (
+    r"got Long and (Double|Float|Half|BFloat16)|got: long int != (double|float|c10::)|not implemented for '(Long|Int)'"
+)
 _BOOLEANS_WANTED = r"[Bb]ool|boolean"
 # What libraries say of signals that are shorter than what is laid over them.
 _SHORT = (

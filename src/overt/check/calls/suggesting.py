@@ -272,10 +272,10 @@ class Suggestions(Likely):
                 beside = "w" + a.name if {"q", "k"} & {other.name for other in mine.arguments} else a.name
                 some = self._weight((*path, beside))
                 guess = guess.given(here, "WW" if here in self.interface.read.weights and len(some) == 1 else some)
-            elif (axis := self._axis(a.name, lengths)) is not None:
-                guess = guess.given(here, f"length of {axis}")
             elif (a.name,) in kinds:
                 guess = guess.given(here, kinds[a.name,])
+            elif (axis := self._axis(a.name, lengths)) is not None:
+                guess = guess.given(here, f"length of {axis}")
             elif (_keeps(maker) or "pages" in guess.by_name.values()) and re.search(_PAGED, a.name):
                 many = "length of N" if _keeps(maker) else "length of n"
                 guess = guess.given(here, "length of a page" if re.search(r"size|len", a.name) else many)
@@ -328,6 +328,11 @@ class Suggestions(Likely):
         told = {path: shape for path, shape in told.items()
                 if len(path) > 1 or len(path[0]) == 1 or self.told(one[path[0]]) not in _COUNTS}  # fmt: skip
         told |= {(a.name,): one_by_one(told[a.name,], self.named) for a in required if a.each and (a.name,) in told}
+        # What is as wide as the instance, and looked up nowhere, has no words.
+        looked = asked.compared | asked.whole | asked.indices | asked.picking | asked.words
+        widths = {name for name, n in self.named.items() if n == self.ladder[0].W}
+        told |= {path: replace(shape, sort="") for path, shape in told.items()
+                 if shape.sort == "whole" and shape.axes[-1] in widths and path not in looked}  # fmt: skip
         hide = [a.name for a in required if is_mask(self.told(a) or "")]
         told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}
         # What has two axes, and neither of them is 2, is said of edges, and no ends of theirs.
@@ -369,6 +374,8 @@ class Suggestions(Likely):
         made = [row for some in self.interface.makers.values() for m in some for row in m["parameters"]]
         # What makes a model as large as a real one makes a small one as well.
         named = {row["name"]: n for row in made if type(n := row["default"]) is int and n < _REAL} | dict(self.named)
+        # What is told as a number may be a factor of a length.
+        named |= {a.name: 2 for a in required if self.told(a) == "2" and not self.makes}
         ways = [({}, {}, {})] if self.makes else [*sided(found, asked, self.named)]
         for size, (sizes, known, many) in product((self.ladder[0], *self.ladder[3:4]), ways):
             arrays = {path: shape for path, shape in found.items() if path not in sizes}

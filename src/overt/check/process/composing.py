@@ -150,7 +150,8 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     if method is not None and method.endswith(AGAIN):
         rows = [row | {"each": True} for row in rows_of(cls, last)]
         return told | {"method": method, "composed": True, "parameters": rows, "hands": [], "starts": []}
-    told["hands"] = sorted({*_handed(cls, usual).values()})
+    told["handed"] = _handed(cls, usual)
+    told["hands"] = sorted({*told["handed"].values()})
     lacks, told["starts"] = _before(cls, usual, () if inspect.isclass(thing) else dir(thing))
     method = method or (f"{lacks}{THEN}{usual}" if lacks else usual)
     if method == first:
@@ -243,7 +244,7 @@ def _handed(cls: Any, method: str) -> dict[str, str]:
     for name in needed - found.keys():
         if wanted := _taken_apart(_tree(getattr(cls, method, None)), name):
             makers = [other for other, f in vars(cls).items() if other != method and inspect.isfunction(f)
-                      and other[:1] != "_" and wanted in _put_together(_tree(f))]  # fmt: skip
+                      and other[:1] != "_" and any(_has(some, wanted) for some in _put_together(_tree(f)))]  # fmt: skip
             found |= {name: makers[0]} if len(makers) == 1 else {}
     return found
 
@@ -256,15 +257,27 @@ def _taken_apart(tree: ast.AST, name: str) -> frozenset[str]:
             return frozenset(map(str, range(len(target.elts))))
     asked = [n.slice.value for n in nodes if isinstance(n, ast.Subscript) and ast.unparse(n.value) == name
              and isinstance(n.slice, ast.Constant)]  # fmt: skip
+    asked += [n.attr for n in nodes if isinstance(n, ast.Attribute) and ast.unparse(n.value) == name]
     return frozenset(text for text in asked if isinstance(text, str))
 
 
 def _put_together(tree: ast.AST) -> set[frozenset[str]]:
-    """The places, or the names, of what a function returns as a tuple, or as a dictionary."""
-    values = [n.value for n in ast.walk(tree) if isinstance(n, ast.Return)]
+    """The places, or the names, of what a function returns as a tuple, as a dictionary, or as an object."""
+    nodes = [*ast.walk(tree)]
+    values = [n.value for n in nodes if isinstance(n, ast.Return)]
     tuples = {frozenset(map(str, range(len(x.elts)))) for x in values if isinstance(x, ast.Tuple)}
-    return tuples | {frozenset(str(key.value) for key in x.keys if isinstance(key, ast.Constant)) for x in values
-                     if isinstance(x, ast.Dict)}  # fmt: skip
+    found = tuples | {frozenset(str(key.value) for key in x.keys if isinstance(key, ast.Constant)) for x in values
+                      if isinstance(x, ast.Dict)}  # fmt: skip
+    found |= {frozenset(str(one.arg) for one in x.keywords) for x in values if isinstance(x, ast.Call)}
+    # What is returned may have been given its attributes one after the other.
+    stored = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
+    return found | {frozenset(n.attr for n in stored if ast.unparse(n.value) == x.id) for x in values
+                    if isinstance(x, ast.Name)}  # fmt: skip
+
+
+def _has(some: frozenset[str], wanted: frozenset[str]) -> bool:
+    """Whether of what is put together all is taken that is wanted: by its place all that there is, by its name some."""
+    return wanted <= some and (len(wanted) == len(some) or not any(text.isdigit() for text in wanted))
 
 
 def _tree(function: Any) -> ast.Module:

@@ -234,7 +234,9 @@ class _Judge(Blocks):
                 int(o.split()[-1]) for o in others[0] | others[1] if "argument " in o
             )
         if self.intended.get("operands"):
-            self.facts["operands"] = {"q": core.scores.queries.tolist(), "k": core.scores.keys.tolist()}
+            self.facts["operands"] = {
+                "q": core.scores.queries.tolist(), "k": core.scores.keys.tolist(), "v": self.v.form.tolist()
+            }  # fmt: skip
         if not core.steps or core.steps[-1][1].shape[1] < 2 or core.steps[-1][1].size < 3:
             self.facts["one key"] = True
             self.note("scores", "not tried", "there is one key, to which every query attends whatever is done")

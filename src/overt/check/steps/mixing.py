@@ -18,6 +18,7 @@ from overt.check.text.lines import returned_at, twice
 from overt.recorder.flow import GATHERS, VIEWS
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product
+from overt.recorder.reordered import AVERAGED
 
 # Logits that heads may share their weights with.
 SINKS = 64
@@ -228,6 +229,13 @@ class Mixing(Masked):
 
     def _paired(self) -> None:
         """Whether what belongs together was kept together: features of a position, key and value, query and output."""
+        means = (op for op in self.operations if op.detail == AVERAGED and self.core.mix.number in op.sources)
+        if (mean := next(means, None)) is not None:
+            says = "The values of each head are mixed by the mean of the weights of all heads."
+            if self.intended.get("own weights"):
+                self.fail("mixing", UNKNOWN, mean.line, says)
+            else:
+                self.note("mixing", "not tried", says, mean.line)
         number = self.alignment.lies_behind(self.core)
         if number is not None:
             line = self.operations[self.alignment.line_before(number)].line

@@ -13,6 +13,7 @@ from overt.check.steps import pipeline
 from overt.check.steps.judged import FACTORS, SUMS, UNKNOWN, State
 from overt.check.steps.origins import PRODUCTS
 from overt.check.steps.pipeline import Kind, classify, constant, near
+from overt.check.text.lines import scaled_by_one
 from overt.recorder.edges import EDGES
 from overt.recorder.flow import close, tempered
 from overt.recorder.operations import Line, Operation
@@ -104,8 +105,9 @@ class Walk(State):
             self._weighed(x, final, line)
             return False
         if kind.name == "same":
-            # What is multiplied by 1 is scaled by whoever gives the factor.
-            self.learned |= raw and operation.name in FACTORS
+            # What is multiplied by 1 is scaled by whoever gives the factor, unless it is said to be one over a root.
+            said = self.intended.get("by root") and line is not None and scaled_by_one(line.file, line.number)
+            self.learned |= raw and operation.name in FACTORS and not said
             if raw and operation.name in SUMS and self._largest(x, y):
                 # The largest of each row is 0 already.
                 self.lowered = "row", line

@@ -37,12 +37,13 @@ def about(names: list[str], text: str) -> Iterator[str]:
     """What a text that is about several things says of these names: lines that begin with one, and what follows."""
     mine, known = False, {*names, *(name.capitalize() for name in names if len(name) > 2)}
     # One letter is a name where a shape stands beside it, or beside the last of several.
-    shape = r"(?: ?:)?[ \t]*(?:\[|\([^()]*,)"
+    shape = r"(?: *:)?[ \t]*(?:\[|\([^()]*,)"
     begins = rf"\W{{0,8}}(?:(\w\w+)\W{{0,3}}[ \t]*[=:([]|(\w(?:\w*, *\w+)*)(?:\s+\[|{shape})|`(\w+)`)"
-    # So does a sentence that begins with one, in its marks.
-    for line in re.sub(r"(?<=[.;])\s+(?=`\w+`)", "\n", text).splitlines():
-        # What stands behind a call is about what is called.
-        named = re.match(begins, re.sub(r"^\s*\w+\([\w, =]*\) {2,}(?=\w)", "", line))
+    # So does a sentence that begins with one, in its marks or before its shape.
+    for line in re.sub(r"(?<=[.;])\s+(?=`\w+`|\w+ \(\w+,)", "\n", text).splitlines():
+        # What stands behind a call, and what it gives, is about what is called.
+        line = re.sub(r"^\s*\w+\([\w, =]*\)(?: *(?:->|→) *(?:\w+|\([\w, ]+\)))? {2,}(?=\w)", "", line)
+        named = re.match(begins, line)
         if named or not line.strip():
             said = re.findall(r"\w+", " ".join(filter(None, named.groups()))) if named else ()
             mine = not known.isdisjoint(said)

@@ -68,11 +68,20 @@ class Interface(Promises):
         if (
             found == "mask"
             and name in ("m", "M")
-            and re.search(rf"\b{name} *@|(k|v|key|value|kv|proj)\({name}\)|einsum\([^()]*\b{name}\b", self.code)
+            and re.search(
+                rf"\b{name} *@|((k|v|key|value|kv|proj)|\bself\.({'|'.join(self._projections)}))\({name}\)"
+                rf"|einsum\([^()]*\b{name}\b",
+                self.code,
+            )
         ):
             # The memory, which is projected.
             return "context"
         return found
+
+    @property
+    def _projections(self) -> list[str]:
+        """The layers of an instance that multiply what they are given with a matrix."""
+        return re.findall(r"\bself\.(\w+) *= *(?:\w+\.)*(?:\w*Linear|Dense)\(", self.description["source"]) or [r"(?!)"]
 
     def _asked(self) -> list[Argument]:
         """The arguments, where x and a context trade places if the code makes its query of the context."""
@@ -141,6 +150,8 @@ class Interface(Promises):
             # What is called like it is made for it.
             alike = [m for m in makers
                      if (a.name.rstrip("s") or a.name) in re.split(r"s?(?:[._]|$)", m["name"])]  # fmt: skip
+            # And so is what is taken apart as that was put together.
+            alike += [m for m in makers if m["name"] == f".{self.description.get('handed', {}).get(a.name)}"]
             made += [m for m in alike if m["name"][0] == "." and m not in made]
             made.sort(key=lambda m: m not in alike)
             # What asks for the same, or for other arrays, is no maker.

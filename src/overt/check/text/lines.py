@@ -334,6 +334,15 @@ def made_in(file: str, line: int, look: str) -> int:
     return line
 
 
+def scaled_by_one(file: str, line: int) -> bool:
+    """Whether a call in a line is given the number 1 as its scale, in so many words."""
+    inside = [
+        n for n in statements(parsed("".join(linecache.getlines(file)))) if n.lineno <= line <= (n.end_lineno or 0)
+    ]
+    given = _handed(inside[-1], _NAMED["scale"]) if inside else []
+    return bool(given) and all(isinstance(x, ast.Constant) and x.value == 1 for x in given)
+
+
 def repeated_at(file: str, line: int) -> int:
     """Where one thing is kept several times, as in ``[Linear(d, d)] * 3``, of what a line takes; or that line."""
     tree = parsed("".join(linecache.getlines(file)))

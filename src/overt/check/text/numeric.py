@@ -152,6 +152,8 @@ def bounding(node: ast.AST) -> set[str]:
             return {name}
         case ast.Call(func=ast.Attribute(attr="searchsorted" | "bucketize") as called, args=args):
             every = [n for x in (called.value, *args) for n in ast.walk(x)]
+        case ast.Call(func=ast.Attribute(attr="reduceat"), args=[_, ast.Subscript(value=ast.Name(name)) as one, *_]):
+            return {name} if ast.unparse(one.slice) == ":-1" else set()
         case ast.BinOp(op=ast.Sub(), left=ast.Subscript() as one, right=ast.Subscript() as two) if _named(one, two):
             every = [one] if ast.unparse(two.slice) == ":-1" else []
         case _:

@@ -67,6 +67,9 @@ class Promises(Hiding):
             "no softmax": self.declared_free,
             "scaled": self.description.get("scaled"),
             "by width": self.declared_by_width,
+            # The formula of one head: softmax(q_h k_h) v_h.
+            "own weights": bool(re.search(r"\bq_\{?(\w)\b.{0,12}\bk_\{?\1(\b|\^).{0,60}\bv_\{?\1\b", self._module_prose)),
+            "by root": bool(re.search(r"/ ?\(?(sqrt|√|root of)|divided by (the )?(sqrt|√|(square )?root)", self._module_prose)),
             # Keys and values are said to have one source.
             "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|cross", told)),
             # Sukhbaatar et al. 2015 (arXiv:1503.08895) and Miller et al. 2016 (arXiv:1606.03126).

@@ -60,10 +60,10 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     known = _any(names)
     # Two things by their names, and the shape of each.
     # "Each" in any language stands behind a comma, or in a column of its own.
-    both = rf"(?:,?:? |[^()\[\].;]{{0,40}}\b(?:each|both)\s+|(?:,| {{2,}})(?: ?(?!(?:{known})\b)[^\W\d]+){{1,2}} )"
+    both = rf"(?:,?:? |[^()\[\].;]{{0,40}}\b(?:each|both)\s+|(?:[,:，、]| {{2,}})(?:[ 、，]?(?!(?:{known})\b)[^\W\d]+){{1,3}} )"
     many = r"(?:[^()\[\].;\n]{0,24}(?:->|→|\bof) *|(?:[^\W\d]+ +){1,2})?"
-    each = rf"(?<![\w.])({known})(?::| =)? +{many}\(\w+, *\w+\){both}([\[(](?:{_AXIS})(?:,\s*(?:{_AXIS}))+[\])])"
-    text = re.sub(each, r'\1["0"] \2; \1["1"] \2', text)
+    each = rf"(?<![\w.])({known})(?: *:| =)? +{many}\((\w+), *(\w+)\){both}([\[(](?:{_AXIS})(?:,\s*(?:{_AXIS}))+[\])])"
+    text = re.sub(each, _each, text)
     whole = rf"(?<![\w.])({known})(?::| =|,)? (?:is )?(?:an? )?lists? of (\w+) (int(?:s|eger|egers)?)\b"
     text = re.sub(whole, r"\1 (\2,) \3", text)
     # The two that a list holds, and a shape in the same sentence.
@@ -139,8 +139,9 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
             # Tokens that have a width are vectors.
             sort = ""
         shape = Shape(axes, sort)
-        if "1" not in axes and len({*axes}) == len(axes):
-            # What is given has no axis of 1, which is made, and is no square, as matrices are.
+        coloured = len(axes) > 2 and any(axis.isdigit() for axis in axes)
+        if "1" not in axes and (len({*axes}) == len(axes) or coloured):
+            # What is given has no axis of 1, which is made, and is no square, as matrices are, unless it is an image's.
             nameless.append(shape)
         before = text[: place.start()]
         for one in told:
@@ -180,6 +181,12 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         if len(some) == len(names):
             found = {(n,): Shape(_axes(place[1]), "") for n, place in zip(names, some, strict=True)}
     return found
+
+
+def _each(found: re.Match[str]) -> str:
+    """Two things in brackets, each with the shape that stands behind them, unless that has axes of these names."""
+    name, one, two, shape = found.groups()
+    return found[0] if {one, two} & {*re.findall(r"\w+", shape)} else f'{name}["0"] {shape}; {name}["1"] {shape}'
 
 
 def of_lists(text: str, names: Sequence[str]) -> str:

@@ -39,6 +39,8 @@ class Way:
     hides: float | bool = False
     # whether what the module makes for it is one thing in all calls of a request
     keeps: bool = False
+    # arguments that are what the call before it in the request returned, or that item of it
+    back: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,9 @@ class Caller:
                 given, mine = calls.named(way.guess, self.face, prefix)
                 if way.keeps:
                     given = {n: {**spec, "kept": n} if "by" in spec else spec for n, spec in given.items()}
-                args, kwargs = calls.placed(calls.valued(given, way.values, self.face.configs), self.face)
+                given = calls.valued(given, way.values, self.face.configs)
+                given |= {n: {"result": number - 1, "item": item} for n, item in way.back.items() if number}
+                args, kwargs = calls.placed(given, self.face)
                 for name, array in way.arrays.items():
                     if prefix + name in mine:
                         key = f"{number}+{name}"

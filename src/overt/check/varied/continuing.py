@@ -39,8 +39,6 @@ _SAMPLES = r"b$|bs|bat|n_?samp"
 _LOOSE = 1e-4
 # What arguments are that say how large something is.
 _SIZES = ("heads", "groups", "head_dim", "model_dim")
-# What arguments are that keep nothing, and count no tokens before.
-_STILL = ("mask", "padding", "query_mask", "causal", "training", "deterministic", "drop", "want_weights")
 # Plans in one request; methods that are tried.
 _BATCH, _METHODS = 12, 5
 # Flags of a constructor that are tried.
@@ -246,7 +244,7 @@ class Continued:
         numbers = [name for name, kind in own.items()
                    if kind in calls.VALUES and type(calls.VALUES[kind](n)) is int and name not in sizes]  # fmt: skip
         free = [a for a in self.face.arguments
-                if a.name not in self.kinds and not a.required and a.role not in _STILL]  # fmt: skip
+                if a.name not in self.kinds and not a.required and a.role not in reordering.STILL]  # fmt: skip
         numbers += [a.name for a in free if a.default is None or type(a.default) is int]
         # A number that must be given may be another one, such as that of a layer.
         must = [name for name in numbers if self.kinds.get(name)]

@@ -25,10 +25,15 @@ Piece = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 _LOOSE = 1e-4
 _METHODS = 6
+# What arguments are that keep nothing, count no tokens before, and move nothing.
+STILL = ("mask", "padding", "query_mask", "causal", "training", "deterministic", "drop", "want_weights")
 
 
-def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], findings: Findings) -> None:
-    """Of two calls of which the later goes on from the earlier, with what moves the samples between them."""
+def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], findings: Findings) -> bool:
+    """Of two calls of which the later goes on from the earlier, with what moves the samples between them.
+
+    Whether something does.
+    """
     told = caller.face.description
     others = [name for name in told["methods"] if name != told["method"]] if caller.handle is not None else []
     (first, before), (last, after) = pieces
@@ -37,10 +42,10 @@ def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], fin
     samples = {before[name].shape[axes[name.split(" ", 1)[-1]]] for name in apart}
     given = [*last["args"], *last["kwargs"].values()]
     # Numbers that may say whose each sample goes on with, such as those of parents.
-    free = [a.name for a in caller.face.arguments if a.default is None and not a.required and a.role is None
+    free = [a.name for a in caller.face.arguments if a.default is None and not a.required and a.role not in STILL
             and a.kind != "position" and a.name not in last["kwargs"]][:_METHODS]  # fmt: skip
     if not (others or free) or len(samples) != 1 or samples == {1}:
-        return
+        return False
     order = np.arange(samples.pop())[::-1].copy()
     turned = {name: x.take(order, axes[name.split(" ", 1)[-1]]) if name in apart else x for name, x in before.items()}
     # What keeps the keys, where the instance does not itself.
@@ -48,29 +53,33 @@ def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], fin
     last = last | {"record": {"causal": None, "operands": True}}
     stay, go = (_seen(caller, [first, last], some | after) for some in (before, turned))
     if stay is None or go is None or same(stay[1], go[1], _LOOSE):
-        return
+        return False
     ways: list[tuple[str, list[dict[str, Any]], int | None]] = []
     for name, args, result in _calls(others[:_METHODS], holder):
         move = {"method": name, "args": args, "kwargs": {}, "guess": True, "backend": last["backend"]}
         later = last if result is None else last | {"kwargs": _handed(last["kwargs"], result)}
         ways.append((name, [first, move, later], _line(told["file"], name)))
-    ways += [(name, [first, last | {"kwargs": {**last["kwargs"], name: {"array": "order"}}}], None) for name in free]
+    # Of one sentence, all samples are beams.
+    ways += [(name, [first, last | {"kwargs": {**last["kwargs"], name: {"array": key}}}], None)
+             for name in free for key in ("order", "beams")]  # fmt: skip
     for name, specs, line in ways:
-        found = _seen(caller, specs, before | after | {"order": order})
+        found = _seen(caller, specs, before | after | {"order": order, "beams": order[None]})
         if found is None or any(x.shape != y.shape for x, y in zip(found, go, strict=True)):
             continue
-        keys, all_ = ([same(x, y, _LOOSE) for x, y in zip(found, some, strict=True)] for some in (go, stay))
-        if keys[1]:
+        if same(found[1], go[1], _LOOSE):
             findings.entered("samples that change places", f"{name} moves what was kept")
-            return
-        if not all_[1] and keys[0] != all_[0]:
-            moved, left = ("keys", "values") if keys[0] else ("values", "keys")
+            return True
+        # Those of the samples that are there now, and of those that were.
+        went, stayed = ([same(found[n], some[n], _LOOSE) for n in (0, 2)] for some in (go, stay))
+        if went in ([True, False], [False, True]) and stayed == went[::-1]:
+            moved, left = ("keys", "values") if went[0] else ("values", "keys")
             findings.add(
                 "unknown", line=line, look="" if line else _taken(name),
                 message=f"{name} moves the {moved} that were kept to other samples, and leaves their {left}.",
                 mend="Move all that was kept by the same order.",
             )  # fmt: skip
-            return
+            return True
+    return False
 
 
 def given(caller: Caller, guess: Guess, findings: Findings) -> None:
@@ -104,7 +113,7 @@ def given(caller: Caller, guess: Guess, findings: Findings) -> None:
 
 def _taken(name: str) -> str:
     """What a line looks like that uses an argument, and does not only name it."""
-    return rf"\b{re.escape(name)}\b(?! is )(?! *[:=,])"
+    return rf"\b{re.escape(name)}\b(?! is )(?! *[:=,])(?!\.shape)(?!\.size)"
 
 
 def _samples(kind: str) -> int | None:
@@ -134,14 +143,14 @@ def _handed(kwargs: Mapping[str, Any], result: int) -> dict[str, Any]:
 
 def _seen(
     caller: Caller, specs: list[dict[str, Any]], arrays: dict[str, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """The keys and the output of the last of some calls; None where one fails."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """The keys, the output and the values of the last of some calls; None where one fails."""
     reply, out = caller.session.ask({"op": "call", "handle": caller.handle, "calls": specs}, arrays)
     replies = reply.get("replies", [reply])
     operands = replies[-1].get("judged", {}).get("facts", {}).get("operands")
     if any("error" in one for one in replies) or operands is None or not replies[-1]["outputs"]:
         return None
-    return np.asarray(operands["k"]), out[replies[-1]["outputs"][0]["key"]]
+    return np.asarray(operands["k"]), out[replies[-1]["outputs"][0]["key"]], np.asarray(operands["v"])
 
 
 def _line(file: str | None, method: str) -> int | None:
