@@ -97,7 +97,8 @@ def lettered(
         axes = [letters[axis] for axis in shape.axes]
         # Two of each edge are its ends.
         whole = shape.sort == "whole" or (not shape.sort and len(axes) == 2 and "2" in axes)
-        begins, stops = (whole and re.fullmatch(shapes.EDGES, shape.axes[n]) for n in (0, -1))
+        # Where the code says what these are, others of edges are sorts.
+        begins, stops = (whole and not ended and re.fullmatch(shapes.EDGES, shape.axes[n]) for n in (0, -1))
         ends = shape.sort == "ends" and len(axes) < 3
         if len(axes) == 2 and (begins or (ends and axes[1] == "2")):
             kinds[path] = "pairs of edges"
