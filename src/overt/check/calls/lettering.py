@@ -19,10 +19,11 @@ def lettered(
     words: Mapping[str, str] | None = None,
     *,
     makes: bool = False,
+    rooms: Mapping[str, int] | None = None,
 ) -> tuple[dict[Path, str], Lengths]:
     """Documented shapes as kinds: a letter for each word, with the length that its name has, or one of its own.
 
-    words: letters that are known.  makes: whether a constructor takes these.
+    words: letters that are known.  makes: whether a constructor takes these.  rooms: axes with lengths of their own.
     """
     letters: dict[str, str] = {EACH_CALL: EACH_CALL} | dict(words or {})
     lengths = replace(lengths, U=lengths.axis("U"))
@@ -71,7 +72,8 @@ def lettered(
             edges = axis not in PLAIN and (
                 shape.sort == "ends" or axis in ended or (axis in graph and re.fullmatch(shapes.EDGES, axis))
             )
-            known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
+            room = (rooms or {}).get(axis)
+            known = room or (DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named}))
             taken = set(letters.values())
             letter = axis if axis in PLAIN else _letter(shape, place, sides, taken, len(first) < 2, heading, columns)
             if weighs and letter in ("T", "S") and called(axis) in (None, "D"):
@@ -81,7 +83,7 @@ def lettered(
                 letter = "D"
             elif heads and axis == free[0]:
                 letter = next((one for one in "HG" if one not in letters.values()), letter)
-            if letter is None or edges or (known is not None and (axis.isdigit() or not axis.isidentifier())):
+            if letter is None or edges or room or (known is not None and (axis.isdigit() or not axis.isidentifier())):
                 letter = axis if axis in PLAIN else next(spare)
                 known = known or next(unlike, 12)
             if known is not None and letter not in PLAIN:

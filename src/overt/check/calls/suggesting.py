@@ -48,6 +48,8 @@ _PAIRS = (
 )  # fmt: skip
 # Widths of an instance that an axis may have.
 _WIDTHS = 3
+# No length of a documented call, or of one like it, is longer.
+_ROOM = 16
 # As wide as models are that are used.
 _REAL = 768
 # What is said of a cache that has pages.
@@ -373,6 +375,11 @@ class Suggestions(Likely):
         for size, (sizes, known, many) in product((self.ladder[0], *self.ladder[3:4]), ways):
             arrays = {path: shape for path, shape in found.items() if path not in sizes}
             kinds, lengths = lettered(arrays, replace(size, **many), named | known, makes=self.makes)
+            letters = {axis: letter for path, shape in arrays.items()
+                       for axis, letter in zip(shape.axes, axes_of(kinds[path]), strict=False)}  # fmt: skip
+            if rooms := _rooms(text, {**dict.fromkeys(names, "T"), **letters}, lengths):
+                fresh = replace(size, **many)
+                kinds, lengths = lettered(arrays, fresh, named | known, makes=self.makes, rooms=rooms)
             kinds |= sizes
             # Positions count up, whatever has their shape; words do not.
             counting = {"T": "positions", "BT": "positions (B, T)"}
@@ -501,7 +508,16 @@ class Suggestions(Likely):
         """Numbers for a constructor: what names suggest, then others, the fewer changes first."""
         some = _NUMBERS[: 5 if len(told) < 4 else 3]
         choices = []
-        for number, kind in enumerate(told.values()):
+        # What is said to be less than another one, as a shift is than its window, and would not be.
+        said = self.interface.described + self.interface.description.get("told", "")
+        sizes = {name: VALUES[kind](self.ladder[0]) for name, kind in told.items() if kind in VALUES}
+        less = {
+            one
+            for one, other in re.findall(r"(?=\b(\w+) ?(?:<|(?:is |must be )?(?:less|smaller) than) ?`*(\w+))", said)
+            if {one, other} <= {*told} and other in sizes and not sizes.get(one, sizes[other]) < sizes[other]
+        }
+        for number, (name, own) in enumerate(told.items()):
+            kind = "1" if name in less else own
             rest = [*some[number % len(some) :], *some[: number % len(some)]]
             if len(told) < 3:
                 # Of more, several are widths.
@@ -515,6 +531,23 @@ class Suggestions(Likely):
                 for name, kind in zip(told, kinds, strict=True):
                     guess = guess.given((name,), kind)
                 yield guess
+
+
+def _rooms(text: str, letters: Mapping[str, str], lengths: Lengths) -> dict[str, int]:
+    """Axes that are said to hold as many as others together, and are too short for these: ``P + n <= M``.
+
+    letters: those of axes, and those of arguments, which may be numbers.
+    """
+    found, many = {}, r"((?:\b[^\W\d]\w* ?\+ ?)+[^\W\d]\w*)"
+    less = rf"{many} (?:is |are )?(?:<=?|≤|at most|(?:must not|may not|cannot|never) exceeds?) ?([^\W\d]\w*)"
+    sums = re.findall(less, text) + [
+        pair[::-1] for pair in re.findall(rf"\b([^\W\d]\w*) ?(?:>=?|≥|at least) ?{many}", text)
+    ]
+    for parts, whole in ((re.findall(r"\w+", small), large) for small, large in sums):
+        known = whole in letters and {*parts} <= {*letters}
+        if known and sum(lengths.axis(letters[one]) for one in parts) > lengths.axis(letters[whole]):
+            found[whole] = _ROOM * len(parts)
+    return found
 
 
 def _keeps(maker: Mapping[str, Any]) -> bool:
