@@ -173,6 +173,9 @@ class Alignment:
         axes = scores.labels[side]
         found = {}
         for name, at in self.of(scores.sources[side], scores.origins[side], x).items():
+            if at.ndim - 1 > x.ndim and [n for n in at.shape[:-1] if n > 1] == [*x.shape]:
+                # Of a sum of products, axes of one number are left out.
+                at = at.reshape(*x.shape, -1)
             if at.ndim - 1 == x.ndim and all(n in (1, m) for n, m in zip(at.shape, x.shape, strict=False)):
                 whole = np.broadcast_to(at, (*x.shape, at.shape[-1]))
                 mean = _centre(whole, tuple(i for i, a in enumerate(axes) if a in scores.summed))

@@ -477,17 +477,16 @@ class Walk(State):
         others = [(s, o) for s, o in zip(operation.sources, operation.origins, strict=True) if s not in path]
         mine = frozenset[str]().union(*(self.reach[s] if s is not None else {o} - {""} for s, o in others))
         rest = frozenset[str]().union(*self.streams()[2 if self.phase == "prob" else 0 :])
-        learned = self._of_parameters(number) or any(s is not None and self._looked_up(s) for s, _ in others)
+        learned = self._of_parameters(number) or any(s is not None and self._looked_up(s, rest) for s, _ in others)
         return operation.name in FACTORS and (learned or (bool(mine) and not mine & rest))
 
-    def _looked_up(self, number: int) -> bool:
-        """Whether something was made, number by number, of what is learned and of whole numbers that choose of it."""
+    def _looked_up(self, number: int, rest: frozenset[str]) -> bool:
+        """Whether something was made, number by number, of what the rest is not, but for whole numbers to choose by."""
         made = [self.operations[n] for n in made_of(self.operations, number)]
-        leaves = [(o, x) for one in made for s, o, x in zip(one.sources, one.origins, one.operands, strict=True)
-                  if s is None]  # fmt: skip
-        given = any(o.startswith("argument") and x.dtype.kind not in "iu" for o, x in leaves)
-        learned = any(o.startswith("parameter") for o, _ in leaves)
-        return learned and not given and not any(one.name in PRODUCTS for one in made)
+        numbers = {
+            o for one in made for o, x in zip(one.origins, one.operands, strict=True) if o and x.dtype.kind == "f"
+        }
+        return bool(numbers) and not numbers & rest and not any(one.name in PRODUCTS for one in made)
 
 
 def _levelled(weights: np.ndarray, final: np.ndarray) -> bool:
