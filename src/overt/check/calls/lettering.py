@@ -11,6 +11,9 @@ from overt.check.text import shapes
 from overt.check.text.roles import constructor_role, role
 from overt.check.text.shapes import AXIS_WORDS, Path, Shape
 
+# No length of a documented call, or of one like it, is longer.
+_ROOM = 16
+
 
 def lettered(
     found: Mapping[Path, Shape],
@@ -111,6 +114,23 @@ def lettered(
         else:
             kinds[path] = "below 3: " * (shape.sort == "whole") + "".join(axes)
     return kinds, lengths
+
+
+def roomy(text: str, letters: Mapping[str, str], lengths: Lengths) -> dict[str, int]:
+    """Axes that are said to hold as many as others together, and are too short for these: ``P + n <= M``.
+
+    letters: those of axes, and those of arguments, which may be numbers.
+    """
+    found, many = {}, r"((?:\b[^\W\d]\w* ?\+ ?)+[^\W\d]\w*)"
+    less = rf"{many} (?:is |are )?(?:<=?|≤|at most|(?:must not|may not|cannot|never) exceeds?) ?([^\W\d]\w*)"
+    sums = re.findall(less, text) + [
+        pair[::-1] for pair in re.findall(rf"\b([^\W\d]\w*) ?(?:>=?|≥|at least) ?{many}", text)
+    ]
+    for parts, whole in ((re.findall(r"\w+", small), large) for small, large in sums):
+        known = whole in letters and {*parts} <= {*letters}
+        if known and sum(lengths.axis(letters[one]) for one in parts) > lengths.axis(letters[whole]):
+            found[whole] = _ROOM * len(parts)
+    return found
 
 
 def one_by_one(shape: Shape, named: Collection[str]) -> Shape:

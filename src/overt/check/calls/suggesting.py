@@ -26,7 +26,7 @@ from overt.check.calls.call import (
     is_mask,
     with_axes,
 )
-from overt.check.calls.lettering import lettered, one_by_one
+from overt.check.calls.lettering import lettered, one_by_one, roomy
 from overt.check.calls.likely import FAMILIES, LABEL, LETTERS, SUGGESTED, Likely, turns_in
 from overt.check.calls.sides import sided
 from overt.check.text import shapes
@@ -48,8 +48,6 @@ _PAIRS = (
 )  # fmt: skip
 # Widths of an instance that an axis may have.
 _WIDTHS = 3
-# No length of a documented call, or of one like it, is longer.
-_ROOM = 16
 # As wide as models are that are used.
 _REAL = 768
 # What is said of a cache that has pages.
@@ -375,9 +373,9 @@ class Suggestions(Likely):
         for size, (sizes, known, many) in product((self.ladder[0], *self.ladder[3:4]), ways):
             arrays = {path: shape for path, shape in found.items() if path not in sizes}
             kinds, lengths = lettered(arrays, replace(size, **many), named | known, makes=self.makes)
-            letters = {axis: letter for path, shape in arrays.items()
+            by_word = {axis: letter for path, shape in arrays.items()
                        for axis, letter in zip(shape.axes, axes_of(kinds[path]), strict=False)}  # fmt: skip
-            if rooms := _rooms(text, {**dict.fromkeys(names, "T"), **letters}, lengths):
+            if rooms := roomy(text, {**dict.fromkeys(names, "T"), **by_word}, lengths):
                 fresh = replace(size, **many)
                 kinds, lengths = lettered(arrays, fresh, named | known, makes=self.makes, rooms=rooms)
             kinds |= sizes
@@ -531,23 +529,6 @@ class Suggestions(Likely):
                 for name, kind in zip(told, kinds, strict=True):
                     guess = guess.given((name,), kind)
                 yield guess
-
-
-def _rooms(text: str, letters: Mapping[str, str], lengths: Lengths) -> dict[str, int]:
-    """Axes that are said to hold as many as others together, and are too short for these: ``P + n <= M``.
-
-    letters: those of axes, and those of arguments, which may be numbers.
-    """
-    found, many = {}, r"((?:\b[^\W\d]\w* ?\+ ?)+[^\W\d]\w*)"
-    less = rf"{many} (?:is |are )?(?:<=?|≤|at most|(?:must not|may not|cannot|never) exceeds?) ?([^\W\d]\w*)"
-    sums = re.findall(less, text) + [
-        pair[::-1] for pair in re.findall(rf"\b([^\W\d]\w*) ?(?:>=?|≥|at least) ?{many}", text)
-    ]
-    for parts, whole in ((re.findall(r"\w+", small), large) for small, large in sums):
-        known = whole in letters and {*parts} <= {*letters}
-        if known and sum(lengths.axis(letters[one]) for one in parts) > lengths.axis(letters[whole]):
-            found[whole] = _ROOM * len(parts)
-    return found
 
 
 def _keeps(maker: Mapping[str, Any]) -> bool:
