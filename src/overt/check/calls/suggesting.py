@@ -372,12 +372,12 @@ class Suggestions(Likely):
         ways = [({}, {}, {})] if self.makes else [*sided(found, asked, self.named)]
         for size, (sizes, known, many) in product((self.ladder[0], *self.ladder[3:4]), ways):
             arrays = {path: shape for path, shape in found.items() if path not in sizes}
-            kinds, lengths = lettered(arrays, replace(size, **many), named | known, makes=self.makes)
+            start = replace(size, **many)  # type: ignore[arg-type]
+            kinds, lengths = lettered(arrays, start, named | known, makes=self.makes)
             by_word = {axis: letter for path, shape in arrays.items()
                        for axis, letter in zip(shape.axes, axes_of(kinds[path]), strict=False)}  # fmt: skip
             if rooms := roomy(text, {**dict.fromkeys(names, "T"), **by_word}, lengths):
-                fresh = replace(size, **many)
-                kinds, lengths = lettered(arrays, fresh, named | known, makes=self.makes, rooms=rooms)
+                kinds, lengths = lettered(arrays, start, named | known, makes=self.makes, rooms=rooms)
             kinds |= sizes
             # Positions count up, whatever has their shape; words do not.
             counting = {"T": "positions", "BT": "positions (B, T)"}

@@ -48,7 +48,7 @@ def blank(found: Sequence[Core]) -> dict[str, Any] | None:
         keys, weights = core.scores.keys, core.steps[-1][1]
         if keys.shape[1] != values.shape[1] or weights.shape[1] != keys.shape[1]:
             continue
-        none = ~keys.any((0, 2)) & ~values.any((0, 2)) & (weights > 0).all(0)
+        none = np.asarray(~keys.any((0, 2)) & ~values.any((0, 2)) & (weights > 0).all(0))
         if not none.all() and _kept(core):
             # Before what is written into a cache stands what the caller says is there already.
             none[: none.argmin() + 1] = False
