@@ -95,9 +95,9 @@ class Findings:
 
     @property
     def judged(self) -> bool:
-        """Whether any step was tried, beside that there are scores, or something is wrong."""
+        """Whether any step was tried, beside that there are scores of heads, or something is wrong."""
         tried = (entry.step for entry in self.ledger if entry.outcome != "not tried")
-        return self.wrong or any(not step.endswith("scores") for step in tried)
+        return self.wrong or any(not step.endswith(("scores", "split")) for step in tried)
 
     def at(self, step: str) -> int | None:
         """The line of a step that was recorded."""

@@ -11,6 +11,9 @@ from overt.check.text import shapes
 from overt.check.text.roles import constructor_role, role
 from overt.check.text.shapes import AXIS_WORDS, Path, Shape
 
+# No length of a documented call, or of one like it, is longer.
+_ROOM = 16
+
 
 def lettered(
     found: Mapping[Path, Shape],
@@ -19,10 +22,11 @@ def lettered(
     words: Mapping[str, str] | None = None,
     *,
     makes: bool = False,
+    rooms: Mapping[str, int] | None = None,
 ) -> tuple[dict[Path, str], Lengths]:
     """Documented shapes as kinds: a letter for each word, with the length that its name has, or one of its own.
 
-    words: letters that are known.  makes: whether a constructor takes these.
+    words: letters that are known.  makes: whether a constructor takes these.  rooms: axes with lengths of their own.
     """
     letters: dict[str, str] = {EACH_CALL: EACH_CALL} | dict(words or {})
     lengths = replace(lengths, U=lengths.axis("U"))
@@ -71,7 +75,8 @@ def lettered(
             edges = axis not in PLAIN and (
                 shape.sort == "ends" or axis in ended or (axis in graph and re.fullmatch(shapes.EDGES, axis))
             )
-            known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
+            room = (rooms or {}).get(axis)
+            known = room or (DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named}))
             taken = set(letters.values())
             letter = axis if axis in PLAIN else _letter(shape, place, sides, taken, len(first) < 2, heading, columns)
             if (
@@ -90,7 +95,7 @@ def lettered(
                 letter = "D"
             elif heads and axis == free[0]:
                 letter = next((one for one in "HG" if one not in letters.values()), letter)
-            if letter is None or edges or (known is not None and (axis.isdigit() or not axis.isidentifier())):
+            if letter is None or edges or room or (known is not None and (axis.isdigit() or not axis.isidentifier())):
                 letter = axis if axis in PLAIN else next(spare)
                 known = known or next(unlike, 12)
             if known is not None and letter not in PLAIN:
@@ -106,7 +111,8 @@ def lettered(
         axes = [letters[axis] for axis in shape.axes]
         # Two of each edge are its ends.
         whole = shape.sort == "whole" or (not shape.sort and len(axes) == 2 and "2" in axes)
-        begins, stops = (whole and re.fullmatch(shapes.EDGES, shape.axes[n]) for n in (0, -1))
+        # Where the code says what these are, others of edges are sorts.
+        begins, stops = (whole and not ended and re.fullmatch(shapes.EDGES, shape.axes[n]) for n in (0, -1))
         ends = shape.sort == "ends" and len(axes) < 3
         if len(axes) == 2 and (begins or (ends and axes[1] == "2")):
             kinds[path] = "pairs of edges"
@@ -117,6 +123,23 @@ def lettered(
         else:
             kinds[path] = "below 3: " * (shape.sort == "whole") + "".join(axes)
     return kinds, lengths
+
+
+def roomy(text: str, letters: Mapping[str, str], lengths: Lengths) -> dict[str, int]:
+    """Axes that are said to hold as many as others together, and are too short for these: ``P + n <= M``.
+
+    letters: those of axes, and those of arguments, which may be numbers.
+    """
+    found, many = {}, r"((?:\b[^\W\d]\w* ?\+ ?)+[^\W\d]\w*)"
+    less = rf"{many} (?:is |are )?(?:<=?|≤|at most|(?:must not|may not|cannot|never) exceeds?) ?([^\W\d]\w*)"
+    sums = re.findall(less, text) + [
+        pair[::-1] for pair in re.findall(rf"\b([^\W\d]\w*) ?(?:>=?|≥|at least) ?{many}", text)
+    ]
+    for parts, whole in ((re.findall(r"\w+", small), large) for small, large in sums):
+        known = whole in letters and {*parts} <= {*letters}
+        if known and sum(lengths.axis(letters[one]) for one in parts) > lengths.axis(letters[whole]):
+            found[whole] = _ROOM * len(parts)
+    return found
 
 
 def one_by_one(shape: Shape, named: Collection[str]) -> Shape:

@@ -176,7 +176,9 @@ class Likely:
             return "edges"
         if said is None and not self.makes and part is None and asked.added_by & asked.picking:
             # What is taken of nodes at one end of an edge is added up at the other.
-            graph = {"targets": asked.added_by, "sources": asked.picking, _SORTS: asked.compared, "TW": asked.tables}
+            # What picks weights alone says of which sort something is.
+            picks = asked.picking & asked.moving or asked.picking
+            graph = {"targets": asked.added_by, "sources": picks, _SORTS: asked.compared, "TW": asked.tables}
             graph |= {"length": asked.made}
             if (kind := next((kind for kind, some in graph.items() if path in some), None)) is not None:
                 return kind

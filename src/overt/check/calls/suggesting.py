@@ -26,7 +26,7 @@ from overt.check.calls.call import (
     is_mask,
     with_axes,
 )
-from overt.check.calls.lettering import lettered, one_by_one
+from overt.check.calls.lettering import lettered, one_by_one, roomy
 from overt.check.calls.likely import FAMILIES, LABEL, LETTERS, SUGGESTED, Likely, turns_in
 from overt.check.calls.sides import longer, sided
 from overt.check.text import shapes
@@ -379,7 +379,12 @@ class Suggestions(Likely):
         ways = [({}, {}, {})] if self.makes else [*sided(found, asked, self.named)]
         for size, (sizes, known, many) in product((self.ladder[0], *self.ladder[3:4]), ways):
             arrays = {path: shape for path, shape in found.items() if path not in sizes}
-            kinds, lengths = lettered(arrays, longer(size, many), named | known, makes=self.makes)
+            start = longer(size, many)
+            kinds, lengths = lettered(arrays, start, named | known, makes=self.makes)
+            by_word = {axis: letter for path, shape in arrays.items()
+                       for axis, letter in zip(shape.axes, axes_of(kinds[path]), strict=False)}  # fmt: skip
+            if rooms := roomy(text, {**dict.fromkeys(names, "T"), **by_word}, lengths):
+                kinds, lengths = lettered(arrays, start, named | known, makes=self.makes, rooms=rooms)
             kinds |= sizes
             # Positions count up, whatever has their shape; words do not.
             counting = {"T": "positions", "BT": "positions (B, T)"}
@@ -508,7 +513,16 @@ class Suggestions(Likely):
         """Numbers for a constructor: what names suggest, then others, the fewer changes first."""
         some = _NUMBERS[: 5 if len(told) < 4 else 3]
         choices = []
-        for number, kind in enumerate(told.values()):
+        # What is said to be less than another one, as a shift is than its window, and would not be.
+        said = self.interface.described + self.interface.description.get("told", "")
+        sizes = {name: VALUES[kind](self.ladder[0]) for name, kind in told.items() if kind in VALUES}
+        less = {
+            one
+            for one, other in re.findall(r"(?=\b(\w+) ?(?:<|(?:is |must be )?(?:less|smaller) than) ?`*(\w+))", said)
+            if {one, other} <= {*told} and other in sizes and not sizes.get(one, sizes[other]) < sizes[other]
+        }
+        for number, (name, own) in enumerate(told.items()):
+            kind = "1" if name in less else own
             rest = [*some[number % len(some) :], *some[: number % len(some)]]
             if len(told) < 3:
                 # Of more, several are widths.

@@ -173,6 +173,9 @@ class Alignment:
         axes = scores.labels[side]
         found = {}
         for name, at in self.of(scores.sources[side], scores.origins[side], x).items():
+            if at.ndim - 1 > x.ndim and [n for n in at.shape[:-1] if n > 1] == [*x.shape]:
+                # Of a sum of products, axes of one number are left out.
+                at = at.reshape(*x.shape, -1)
             if at.ndim - 1 == x.ndim and all(n in (1, m) for n, m in zip(at.shape, x.shape, strict=False)):
                 whole = np.broadcast_to(at, (*x.shape, at.shape[-1]))
                 mean = _centre(whole, tuple(i for i, a in enumerate(axes) if a in scores.summed))
@@ -212,7 +215,11 @@ class Alignment:
                 # What else there is, such as a learned prefix, lies before the keys and behind the values.
                 return True
             both = [a for a in range(one.shape[-1]) if len(one) and min(np.ptp(one[:, a]), np.ptp(two[:, a])) > 0.4]
-            if (np.abs(one - two)[:, both] > 0.4).any():
+            asks = self.side(core, 0).get(name)
+            at_queries = None if asks is None else asks.reshape(-1, asks.shape[-1])[core.place]
+            if (np.abs(one - two)[:, both] > 0.4).any() or (
+                at_queries is not None and _of_one_sample(at_queries, at_keys, values)
+            ):
                 return True
             # The value of a key that is seen was not there yet, as where it is kept after it was looked for.
             if known.any() and (nothing[..., 0] & placed[1] & ~placed[0] & (core.steps[-1][1] > 0)).any():
@@ -250,6 +257,23 @@ class Alignment:
             once = np.unique(rows, axis=0, return_index=True)[1]
             found.add((name, np.round(rows[np.sort(once)], 3).tobytes()))
         return found
+
+
+def _of_one_sample(queries: np.ndarray, *both: np.ndarray) -> bool:
+    """Whether keys are those of their query's own sample and all values those of one sample, or the other way round.
+
+    Places of all three, rows × keys × axes; samples lie along the first axis of which each row has its own place.
+    """
+    if not all(np.isfinite(at).all() for at in (queries, *both)):
+        return False
+    alone = [(np.ptp(at, 1) < 0.4).all(0) & (np.ptp(at[:, 0], 0) > 0.4) for at in (queries, *both)]
+    axis = next(iter(np.flatnonzero(alone[0])), None)
+    if axis is None:
+        return False
+    own = [bool(one[axis]) and bool((np.abs(at - queries)[..., axis] < 0.4).all())
+           for one, at in zip(alone[1:], both, strict=True)]  # fmt: skip
+    still = [float(np.ptp(at[..., axis])) < 0.4 for at in both]
+    return (own[0] and still[1]) or (own[1] and still[0])
 
 
 def _alike(x: np.ndarray, at: np.ndarray) -> np.ndarray:

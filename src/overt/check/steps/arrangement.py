@@ -11,6 +11,7 @@ import numpy as np
 from overt.check.steps.origins import Origin
 from overt.recorder.core import Core
 from overt.recorder.operations import Line
+from overt.recorder.products import made_of
 
 
 def seen(core: Core, operands: tuple[Origin, Origin, Origin]) -> dict[str, Any]:
@@ -47,12 +48,22 @@ def blank(found: Sequence[Core]) -> dict[str, Any] | None:
         keys, weights = core.scores.keys, core.steps[-1][1]
         if keys.shape[1] != values.shape[1] or weights.shape[1] != keys.shape[1]:
             continue
-        none = ~keys.any((0, 2)) & ~values.any((0, 2)) & (weights > 0).all(0)
+        none = np.asarray(~keys.any((0, 2)) & ~values.any((0, 2)) & (weights > 0).all(0))
+        if not none.all() and _kept(core):
+            # Before what is written into a cache stands what the caller says is there already.
+            none[: none.argmin() + 1] = False
         # Of nothing but zeros nothing is seen.
         if none.any() and not none.all():
             count += int(none.sum())
             line = line or core.operations[core.scores.number].line
     return {"keys": count, **place(line)} if count else None
+
+
+def _kept(core: Core) -> bool:
+    """Whether the keys were written into something that is zeros, and that the candidate has."""
+    made = (core.operations[n] for n in made_of(core.operations, core.scores.sources[1], to_products=True))
+    return any(o.startswith("parameter") and x.ndim > 1 and not x.any()
+               for one in made for o, x in zip(one.origins, one.operands, strict=True))  # fmt: skip
 
 
 def place(line: Line | None) -> dict[str, Any]:

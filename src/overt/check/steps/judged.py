@@ -219,7 +219,9 @@ class State:
     def _samples(self) -> list[int] | None:
         """Of each row of the batch of the core, which sample its queries or keys come from: heads are a later axis."""
         for at, axes in self._own_axes().values():
-            return [int(b) for b in at[:, 0, axes[0]]]
+            # One query may have another position in each sample; of the axis of samples all are asked.
+            places = [[int(b) for b in at[:, 0, axis]] for axis in axes]
+            return next((one for one in places if {*one} == {*range(max(one) + 1)}), places[0])
         assert self.core.place is not None
         asked = self.alignment.side(self.core, 0)
         for keys in self.alignment.side(self.core, 1).values() if not asked else ():

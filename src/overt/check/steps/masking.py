@@ -326,6 +326,8 @@ class Masked(Scale):
                 says = "The one query sees the first key alone."
                 self.fail("causal", "causal_top_left", self._shaped_at(), says, right, cells[0])
             return
+        if self._begun(ahead, cells):
+            return
         for one in cells:
             if not one.any() or one.all():
                 continue
@@ -372,6 +374,24 @@ class Masked(Scale):
         if T == S == keys and cells[:, right].all() and not cells[:, ahead == 0].all():
             # Beside padding.
             self.facts.setdefault("causal", 0)
+
+    def _begun(self, ahead: np.ndarray, cells: np.ndarray) -> bool:
+        """Whether the queries of each sample begin at the key whose number was given for it, or at the next one."""
+        offsets = [next((o for o in range(cells.shape[2]) if np.array_equal(one, ahead > o)), -1) for one in cells]
+        for operation in self.operations:
+            for origin, x in zip(operation.origins, operation.operands, strict=True):
+                given = origin.startswith("argument") and x.dtype.kind in "iu" and x.ndim == 1 < x.size
+                if not given or len(cells) % x.size or np.isin(offsets, (-1, cells.shape[2] - 1)).any():
+                    continue
+                by = {*(offsets - np.repeat(x, len(cells) // x.size)).tolist()}
+                if by == {0} or (by == {1} and np.ptp(x)):
+                    self.facts["causal"] = offsets[0]
+                    if by == {0}:
+                        self.note("causal", "held", "a query sees no key behind its own, where it was said to be", None)
+                    else:
+                        self.fail("causal", "causal_off_by_one", self._shaped_at(), "A query sees the next key.")
+                    return True
+        return False
 
     def _sees_later(self) -> bool:
         """Whether a key is seen that is of the place of a later query, as where others lie behind all of these."""

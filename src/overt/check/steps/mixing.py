@@ -60,7 +60,7 @@ class Mixing(Masked):
         if self.phase == "raw" or self.weights is None or self.before is None:
             if self.intended.get("no softmax"):
                 self.note("softmax", "not tried", "it says that there is none", line)
-            elif np.isnan(final).all():
+            elif np.isnan(final).any():
                 self.note("softmax", "not tried", "of NaN nothing can be said", line)
             elif not self.odd:
                 self.fail("softmax", "softmax_missing", line, "The scores mix the values without a softmax.")

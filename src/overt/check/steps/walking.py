@@ -479,7 +479,16 @@ class Walk(State):
         others = [(s, o) for s, o in zip(operation.sources, operation.origins, strict=True) if s not in path]
         mine = frozenset[str]().union(*(self.reach[s] if s is not None else {o} - {""} for s, o in others))
         rest = frozenset[str]().union(*self.streams()[2 if self.phase == "prob" else 0 :])
-        return operation.name in FACTORS and (self._of_parameters(number) or (bool(mine) and not mine & rest))
+        learned = self._of_parameters(number) or any(s is not None and self._looked_up(s, rest) for s, _ in others)
+        return operation.name in FACTORS and (learned or (bool(mine) and not mine & rest))
+
+    def _looked_up(self, number: int, rest: frozenset[str]) -> bool:
+        """Whether something was made, number by number, of what the rest is not, but for whole numbers to choose by."""
+        made = [self.operations[n] for n in made_of(self.operations, number)]
+        numbers = {
+            o for one in made for o, x in zip(one.origins, one.operands, strict=True) if o and x.dtype.kind == "f"
+        }
+        return bool(numbers) and not numbers & rest and not any(one.name in PRODUCTS for one in made)
 
 
 def _levelled(weights: np.ndarray, final: np.ndarray) -> bool:

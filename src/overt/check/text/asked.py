@@ -13,7 +13,7 @@ import numpy as np
 from overt.check.text import numeric
 from overt.check.text.read import Read
 from overt.check.text.shapes import Path
-from overt.check.text.syntax import DEPTH, assigned, is_own, spelt, texts_in, walked
+from overt.check.text.syntax import DEPTH, assigned, is_own, of_own, spelt, texts_in, walked
 
 # Attributes that arrays have in one library or another.
 _OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
@@ -278,6 +278,8 @@ class _Asking:
         if ranged or (isinstance(by, ast.Name) and by.id in self.known):
             self.found.tables.update(owners)
             self.found.picking.update(self.paths(by))
+            weights = of_own(node.value) or any(len(path) > 1 for path in owners)
+            self.found.moving.update(() if weights else self.paths(by))
             self.found.indices.update(self.paths(by) if owners else ())
         if isinstance(node.slice, ast.Name):
             self.found.parted.update(path for path in owners if path[-1].isdigit())

@@ -18,8 +18,10 @@ from overt.check.text.usage import definition, scope, source_of
 def texts(source: str) -> list[str]:
     """Documentation and comments in a source: what is said of arguments before what is said of what is made of them."""
     quoted = re.findall(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', source, re.DOTALL)
-    # A paragraph of a documentation does not go on in a comment.
-    return [*(f"{one or two}\n" for one, two in quoted), *re.findall(r"#(.*)", source)]
+    # A paragraph of a documentation does not go on in a comment, nor one comment in another that stands behind code.
+    behind_code = re.findall(r"^(.*?)#(.*)", source, re.MULTILINE)
+    return [*(f"{one or two}\n" for one, two in quoted),
+            *("\n" * bool(code.strip()) + says for code, says in behind_code)]  # fmt: skip
 
 
 def behind(source: str) -> str:

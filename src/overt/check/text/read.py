@@ -19,8 +19,9 @@ class Read:
     before: set[Path] = field(default_factory=set)
     tables: set[Path] = field(default_factory=set)
     indices: set[Path] = field(default_factory=set)
-    # what takes something out of whatever it is
+    # what takes something out of whatever it is, and out of what is no weight
     picking: set[Path] = field(default_factory=set)
+    moving: set[Path] = field(default_factory=set)
     # what is the same as others of its own numbers, or is not, and what is a whole number, or is not
     compared: set[Path] = field(default_factory=set)
     whole: set[Path] = field(default_factory=set)

@@ -223,6 +223,12 @@ def is_own(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
+def of_own(node: ast.AST) -> bool:
+    """Whether it is made of nothing but what the instance has."""
+    called = {id(x.func.value) for x in ast.walk(node) if isinstance(x, ast.Call) and isinstance(x.func, ast.Attribute)}
+    return {x.id for x in ast.walk(node) if isinstance(x, ast.Name) and id(x) not in called} == {"self"}
+
+
 def written(source: str) -> set[str]:
     """The attributes that other methods than a constructor write to by their names, or call methods of."""
     nodes = [n for f in statements(parsed(source)) if isinstance(f, ast.FunctionDef) and f.name != "__init__"
