@@ -131,7 +131,8 @@ def counted(core: Core) -> Iterator[Told]:
             # Those of a table are told from that.
             continue
         rates = rows / rows[:, :1]
-        ratios = rates[0, 1:] / rates[0, :-1]
+        with np.errstate(all="ignore"):
+            ratios = rates[0, 1:] / rates[0, :-1]
         if not all(np.allclose(y, y[:1], rtol=1e-3, atol=0) for y in (rates, ratios)):
             continue
         sums = (one for one in operations[number:] if one.name in _SUMS)

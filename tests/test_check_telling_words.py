@@ -1,0 +1,59 @@
+"""What tells of positions and of other attentions: complex numbers, time stamps, rows that need no softmax's sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from overt.check.report import Report
+
+pytest.importorskip("torch")
+
+SOURCE = '''
+import numpy as np
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+
+def circles(q, k, v, at):
+    """Attention with rotary positions and no mask.  q, k (L, d), v (L, e), at (L,): the positions of the tokens."""
+    d = q.shape[-1]
+    turns = np.exp(1j * np.outer(at, 10000.0 ** (-np.arange(0, d, 2) / d)))
+    a, b = (x[..., ::2] + 1j * x[..., 1::2] for x in (q, k))
+    scores = (a * turns @ (b * turns).conj().T).real / d**0.5
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
+
+
+def turned(x, at):
+    half = x.shape[-1] // 2
+    angles = at[:, None] * 10000.0 ** (-torch.arange(half, dtype=x.dtype) / half)
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1)
+
+
+def stamped(q, k, v, asked, kept):
+    """q (B, H, T, d), k, v (B, H, S, d), asked (T,) and kept (S,): time stamps, by whose differences scores go."""
+    scores = turned(q, asked) @ turned(k, kept).transpose(-1, -2) / q.shape[-1] ** 0.5
+    return scores.softmax(-1) @ v
+'''
+# What is right, and how it is wrong.
+BOTH = [
+    ("circles", ".conj()", "", "unknown"),
+    ("stamped", "turned(k, kept)", "turned(k, -kept)", "unknown"),
+]
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in BOTH])
+def test_right(check: Callable[[str, str], Report], name: str) -> None:
+    report = check(name, SOURCE)
+    assert report.ok, report
+
+
+@pytest.mark.parametrize(("name", "right", "wrong", "expected"), BOTH)
+def test_wrong(check: Callable[[str, str], Report], name: str, right: str, wrong: str, expected: str) -> None:
+    assert SOURCE.count(right) == 1
+    report = check(name, SOURCE.replace(right, wrong))
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == [expected], report
