@@ -90,11 +90,7 @@ def turned(
             )
             yield Told(step, "unknown", one.line, f"The {which} are not, so a score depends on no distance.")
         return
-    given = [_counted(core.operations, len(one.turns)) for one in (q, k)]
-    a, b = (
-        next((rate for at in (None, *own) if (rate := _steady(one, at)) is not None), None)
-        for one, own in zip((q, k), given, strict=True)
-    )
+    a, b = (_steady(one, _counted(core.operations, len(one.turns))) for one in (q, k))
     if a is None or b is None or a.shape != b.shape:
         yield Told(step, None, q.line, "angles that do not grow with the position by equal steps")
         return
@@ -173,24 +169,26 @@ def _slipped(one: Turn) -> bool:
     return turns and sum(np.allclose(x, y, atol=_CLOSE) for x, y in zip(*both, strict=True)) == 1
 
 
-def _steady(one: Turn, at: np.ndarray | None = None) -> np.ndarray | None:
+def _steady(one: Turn, given: Sequence[np.ndarray] = ()) -> np.ndarray | None:
     """By what each position is turned more than the one before, where that is the same everywhere, and not nothing.
 
-    at: the numbers of the positions, where these do not follow each other.
+    given: numbers that the positions may have, where they do not follow each other.
     """
     turns = one.turns
-    far = np.ones(len(turns) - 1) if at is None else np.diff(at)
-    apart = np.abs(far) > 1e-6
     with np.errstate(all="ignore"):
         steps = turns[1:] / turns[:-1]
         steps = steps / np.abs(steps)
-    if not apart.any() or not np.isfinite(steps).all():
+    if not len(steps) or not np.isfinite(steps).all():
         return None
-    # The nearest are turned by less than half a circle.
-    least = int(np.where(apart, np.abs(far), np.inf).argmin())
-    rates = np.angle(steps[least]) / far[least]
-    alike = np.allclose(steps, np.exp(1j * rates * far[:, None]), atol=_CLOSE)
-    return np.exp(1j * rates) if alike and (np.abs(rates) > _CLOSE).any() else None
+    for at in (np.arange(len(turns)), *given):
+        far = np.diff(at)
+        apart = np.where(np.abs(far) > 1e-6, np.abs(far), np.inf)
+        # The nearest are turned by less than half a circle.
+        least = int(apart.argmin())
+        rates = np.angle(steps[least]) / far[least] if np.isfinite(apart[least]) else np.zeros(1)
+        if (np.abs(rates) > _CLOSE).any() and np.allclose(steps, np.exp(1j * rates * far[:, None]), atol=_CLOSE):
+            return np.asarray(np.exp(1j * rates))
+    return None
 
 
 def _counted(operations: Sequence[Operation], length: int) -> list[np.ndarray]:
@@ -228,7 +226,7 @@ def turn(operations: Sequence[Operation], data: Sequence[bool], one: Origin, eac
             continue
         # Along the positions, or else along another axis by mistake.
         for along in (axis, *(a for a in range(y.ndim - 1) if a != axis and y.shape[a] > 2)):
-            found = _fit(np.moveaxis(x, along, 0), np.moveaxis(y, along, 0))
+            found = _fit(np.moveaxis(x, along, 0), np.moveaxis(y, along, 0), _counted(operations, x.shape[along]))
             if found is not None and (along == axis or _steady(Turn(*found, True, line)) is not None):
                 return Turn(*found, along == axis, line, number)
     return None
@@ -302,7 +300,7 @@ def _positions(form: np.ndarray, y: np.ndarray) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _fit(x: np.ndarray, y: np.ndarray) -> tuple[str, np.ndarray, np.ndarray] | None:
+def _fit(x: np.ndarray, y: np.ndarray, given: Sequence[np.ndarray] = ()) -> tuple[str, np.ndarray, np.ndarray] | None:
     """Layout and tables (T, width) of cosines and sines that turn x (T, …, D) into y, all features or the first.
 
     Of one vector for each position any layout fits: one by which angles grow by equal steps is meant, if there is one.
@@ -330,7 +328,7 @@ def _fit(x: np.ndarray, y: np.ndarray) -> tuple[str, np.ndarray, np.ndarray] | N
             tables = _solved(of, made, pairs)
             if tables is None or np.abs(tables[1]).max() <= 1e-3:
                 continue
-            if of.shape[1] > 1 or _steady(Turn(layout, *tables, True, None)) is not None:
+            if of.shape[1] > 1 or _steady(Turn(layout, *tables, True, None), given) is not None:
                 return layout, *tables
             unsteady = unsteady or (layout, *tables)
     return unsteady
