@@ -38,11 +38,20 @@ def stamped(q, k, v, asked, kept):
     """q (B, H, T, d), k, v (B, H, S, d), asked (T,) and kept (S,): time stamps, by whose differences scores go."""
     scores = turned(q, asked) @ turned(k, kept).transpose(-1, -2) / q.shape[-1] ** 0.5
     return scores.softmax(-1) @ v
+
+
+def folded(x, Wq, Wk, Wv):
+    """One head of self-attention.  x (B, n, D), Wq and Wk (D, d), Wv (D, e)."""
+    q, k = x @ (Wq / np.sqrt(Wq.shape[1])), x @ Wk
+    scores = q @ k.swapaxes(1, 2)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ (x @ Wv)
 '''
 # What is right, and how it is wrong.
 BOTH = [
     ("circles", ".conj()", "", "unknown"),
     ("stamped", "turned(k, kept)", "turned(k, -kept)", "unknown"),
+    ("folded", "np.sqrt(Wq.shape[1])", "Wq.shape[1]", "scale_d"),
 ]
 
 
