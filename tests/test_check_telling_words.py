@@ -46,12 +46,27 @@ def folded(x, Wq, Wk, Wv):
     scores = q @ k.swapaxes(1, 2)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     return weights / weights.sum(-1, keepdims=True) @ (x @ Wv)
+
+
+class Cabezas(nn.Module):
+    """x (B, T, C).  Las filas de su matriz son todas las consultas, después todas las claves y todos los valores."""
+
+    def __init__(self, C, h):
+        super().__init__()
+        self.h, self.tres, self.sale = h, nn.Linear(C, 3 * C), nn.Linear(C, C)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = self.tres(x).view(B, T, 3, self.h, -1).permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-2, -1) / (C // self.h) ** 0.5
+        return self.sale((scores.softmax(-1) @ v).transpose(1, 2).reshape(B, T, C))
 '''
 # What is right, and how it is wrong.
 BOTH = [
     ("circles", ".conj()", "", "unknown"),
     ("stamped", "turned(k, kept)", "turned(k, -kept)", "unknown"),
     ("folded", "np.sqrt(Wq.shape[1])", "Wq.shape[1]", "scale_d"),
+    ("Cabezas", "3, self.h, -1).permute(2, 0, 3, 1, 4)", "self.h, 3, -1).permute(3, 0, 2, 1, 4)", "qkv_order"),
 ]
 
 
