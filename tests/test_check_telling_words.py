@@ -60,6 +60,25 @@ class Cabezas(nn.Module):
         q, k, v = self.tres(x).view(B, T, 3, self.h, -1).permute(2, 0, 3, 1, 4)
         scores = q @ k.transpose(-2, -1) / (C // self.h) ** 0.5
         return self.sale((scores.softmax(-1) @ v).transpose(1, 2).reshape(B, T, C))
+
+
+class Spun(nn.Module):
+    """Spun(n, h, W): x (B, T, n); a token reads W tokens, itself and those before it."""
+
+    def __init__(self, n, h, W):
+        super().__init__()
+        self.h, self.d, self.W, self.a = h, n // h, W, nn.Linear(n, 3 * n)
+
+    def fwd(self, x):
+        B, T, n = x.shape
+        q, k, v = (t.view(B, T, self.h, self.d).transpose(1, 2) for t in self.a(x).chunk(3, -1))
+        at = torch.arange(T)
+        angles = torch.outer(at, 10000.0 ** (-torch.arange(0, self.d, 2, dtype=x.dtype) / self.d)).repeat(1, 2)
+        q, k = (t * angles.cos() + torch.cat((-t[..., self.d // 2 :], t[..., : self.d // 2]), -1) * angles.sin()
+                for t in (q, k))
+        gap = at[:, None] - at
+        scores = (q @ k.transpose(2, 3) / self.d**0.5).masked_fill((gap < 0) | (gap >= self.W), -torch.inf)
+        return (scores.softmax(-1) @ v).transpose(1, 2).reshape(B, T, n)
 '''
 # What is right, and how it is wrong.
 BOTH = [
@@ -67,6 +86,7 @@ BOTH = [
     ("stamped", "turned(k, kept)", "turned(k, -kept)", "unknown"),
     ("folded", "np.sqrt(Wq.shape[1])", "Wq.shape[1]", "scale_d"),
     ("Cabezas", "3, self.h, -1).permute(2, 0, 3, 1, 4)", "self.h, 3, -1).permute(3, 0, 2, 1, 4)", "qkv_order"),
+    ("Spun", "repeat(1, 2)", "repeat_interleave(2, dim=-1)", "rope_layout"),
 ]
 
 

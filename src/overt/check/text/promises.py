@@ -42,7 +42,7 @@ _STEPWISE = r"auto[-_ ]?r?r[eé]gr[eé]s(s?i[vfw]|yj)"
 # What depends on what comes before it.
 _UNTIL = (
     r"(\bdepends? (only )?on (\w+ ){0,2}[01] ?(\.\.+|…|to|-) ?\w\b"
-    r"|\bd[eéi]p[eé]nd\w*\b[^.;]{0,30}\[[:., ]*: ?\w ?\+ ?1\])"
+    r"|\bd[eéi]p[eé]nd\w*\b[^.;]{0,80}\[[:., ]*: ?\w ?\+ ?1\])"
 )
 
 
