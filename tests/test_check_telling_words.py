@@ -79,6 +79,46 @@ class Spun(nn.Module):
         gap = at[:, None] - at
         scores = (q @ k.transpose(2, 3) / self.d**0.5).masked_fill((gap < 0) | (gap >= self.W), -torch.inf)
         return (scores.softmax(-1) @ v).transpose(1, 2).reshape(B, T, n)
+
+
+class Attention(nn.Module):
+    def __init__(self, D):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(D, D), nn.Linear(D, D), nn.Linear(D, D)
+
+    def forward(self, x, y, seen):
+        scores = self.q(x) @ self.k(y).mT / x.shape[-1] ** 0.5
+        return scores.masked_fill(~seen, -torch.inf).softmax(-1) @ self.v(y)
+
+
+class Translator(nn.Module):
+    """src (B, S), tgt (B, T): words, 0 = padding of src.  What comes at t depends on the real words of src (at least
+
+    one of each) and on tgt[:, :t + 1] only.
+    """
+
+    def __init__(self, V, D=12):
+        super().__init__()
+        self.words, self.own, self.other, self.out = nn.Embedding(V, D), Attention(D), Attention(D), nn.Linear(D, V)
+
+    def forward(self, src, tgt):
+        every = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool)
+        y = self.words(tgt)
+        y = y + self.own(y, y, every.tril())
+        return self.out(y + self.other(y, self.words(src), (src != 0)[:, None]))
+
+
+def shares(z, ends, n):
+    z = torch.exp(z - z.max())
+    return z / torch.zeros(n, dtype=z.dtype).index_add(0, ends, z)[ends]
+
+
+def along_edges(x, edges, Wq, Wk, Wv):
+    """x (N, D), edges (2, E): row 0 the source, row 1 the target.  A target's weights, of its edges, sum to 1."""
+    s, t = edges
+    scores = ((x @ Wq)[t] * (x @ Wk)[s]).sum(-1) / Wq.shape[1] ** 0.5
+    weights = shares(scores, t, len(x))
+    return torch.zeros(len(x), Wv.shape[1], dtype=x.dtype).index_add(0, t, weights[:, None] * (x @ Wv)[s])
 '''
 # What is right, and how it is wrong.
 BOTH = [
@@ -87,7 +127,11 @@ BOTH = [
     ("folded", "np.sqrt(Wq.shape[1])", "Wq.shape[1]", "scale_d"),
     ("Cabezas", "3, self.h, -1).permute(2, 0, 3, 1, 4)", "self.h, 3, -1).permute(3, 0, 2, 1, 4)", "qkv_order"),
     ("Spun", "repeat(1, 2)", "repeat_interleave(2, dim=-1)", "rope_layout"),
+    ("Translator", "y + self.own(y, y, every.tril())", "y + self.own(y, y, every)", "causal_missing"),
+    ("along_edges", "weights = shares(scores, t, len(x))", "weights = shares(scores, s, len(x))", "softmax_axis_q"),
 ]
+# Of these the line that is wrong is the one that was changed.
+LINES = ("Translator", "along_edges")
 
 
 @pytest.mark.parametrize("name", [name for name, *_ in BOTH])
@@ -100,4 +144,6 @@ def test_right(check: Callable[[str, str], Report], name: str) -> None:
 def test_wrong(check: Callable[[str, str], Report], name: str, right: str, wrong: str, expected: str) -> None:
     assert SOURCE.count(right) == 1
     report = check(name, SOURCE.replace(right, wrong))
+    if name in LINES:
+        assert [wrong in f.where["text"] for f in report.findings if f.id == expected and f.where] == [True]
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == [expected], report

@@ -14,7 +14,7 @@ import numpy as np
 from overt.recorder.operations import Operation
 
 # What adds up, by an index, the rows of what it is given last.
-_ADDED = {"index_add", "scatter_add", "scatter-add", "add.at"}
+ADDED = {"index_add", "scatter_add", "scatter-add", "add.at"}
 # What is said of a sum over edges that is written as one of rows.
 EDGES = "of edges"
 _LARGEST = {"scatter_reduce", "index_reduce", "scatter-max", "maximum.at"}
@@ -41,8 +41,8 @@ def regular(operations: Sequence[Operation]) -> list[Operation] | None:
 
     def written(operation: Operation) -> Operation:
         own = _targets(operation)
-        if own is not None and np.array_equal(own, targets) and operation.name in _ADDED | _LARGEST:
-            name = "sum" if operation.name in _ADDED else "amax"
+        if own is not None and np.array_equal(own, targets) and operation.name in ADDED | _LARGEST:
+            name = "sum" if operation.name in ADDED else "amax"
             given = rows(operation.operands[-1])
             return replace(
                 operation, name=name, operands=(given,), sources=operation.sources[-1:],
@@ -64,13 +64,13 @@ def regular(operations: Sequence[Operation]) -> list[Operation] | None:
 
 def _targets(operation: Operation) -> np.ndarray | None:
     """The node of each edge, of a sum or a maximum over edges into zeros, where every node has as many edges, some."""
-    if operation.name not in _ADDED | _LARGEST or len(operation.operands) != 3:
+    if operation.name not in ADDED | _LARGEST or len(operation.operands) != 3:
         return None
     into, index, given = operation.operands
     if index.dtype.kind not in "iu" or not (index.ndim and index.size) or not given.ndim or len(index) != len(given):
         return None
     targets = index.reshape(len(index), -1)
-    if (targets != targets[:, :1]).any() or len(given) == len(into) or (operation.name in _ADDED and into.any()):
+    if (targets != targets[:, :1]).any() or len(given) == len(into) or (operation.name in ADDED and into.any()):
         return None
     counts = np.bincount(targets[:, 0], minlength=len(into))
     return targets[:, 0] if counts.min() == counts.max() > 1 else None
