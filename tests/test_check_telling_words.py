@@ -119,6 +119,20 @@ def along_edges(x, edges, Wq, Wk, Wv):
     scores = ((x @ Wq)[t] * (x @ Wk)[s]).sum(-1) / Wq.shape[1] ** 0.5
     weights = shares(scores, t, len(x))
     return torch.zeros(len(x), Wv.shape[1], dtype=x.dtype).index_add(0, t, weights[:, None] * (x @ Wv)[s])
+
+
+class Gated(nn.Module):
+    """x (B, T, D), m (B, S, D), gate (B, T, S): each query reads what its gate lets through."""
+
+    def __init__(self, D, H):
+        super().__init__()
+        self.h, self.q, self.kv = H, nn.Linear(D, D), nn.Linear(D, 2 * D)
+
+    def forward(self, x, m, gate):
+        q, k, v = (t.unflatten(-1, (self.h, -1)).transpose(1, 2) for t in (self.q(x), *self.kv(m).chunk(2, -1)))
+        shut = gate < 0
+        shut = shut.masked_fill(shut.all(-1, keepdim=True), False)[:, None]
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=~shut).transpose(1, 2).flatten(2)
 '''
 # What is right, and how it is wrong.
 BOTH = [
@@ -129,6 +143,7 @@ BOTH = [
     ("Spun", "repeat(1, 2)", "repeat_interleave(2, dim=-1)", "rope_layout"),
     ("Translator", "y + self.own(y, y, every.tril())", "y + self.own(y, y, every)", "causal_missing"),
     ("along_edges", "weights = shares(scores, t, len(x))", "weights = shares(scores, s, len(x))", "softmax_axis_q"),
+    ("Gated", "attn_mask=~shut", "attn_mask=shut", "mask_inverted"),
 ]
 # Of these the line that is wrong is the one that was changed.
 LINES = ("Translator", "along_edges")
