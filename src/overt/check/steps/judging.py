@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, pairwise, permutations
 from typing import Any
 
@@ -72,7 +71,7 @@ def judge(
     idle = {name: shape for name, shape in (given or {}).items() if name not in used}
     alignment = Alignment(written, found).follow(outputs)
     others: list[tuple[Origin, Origin, Origin]] = []
-    families, chooses, hiding, every = _families(found), True, set[Line | None](), list[_Judge]()
+    families, chooses, hiding = _families(found), True, set[Line | None]()
     for number, core in enumerate(core for core in found if not _continues(core, families[id(core)])):
         one = _Judge(core, data, outputs, causal, idle)
         one.alignment = alignment
@@ -83,7 +82,6 @@ def judge(
         one.blocks, one.shards = ([], beside if core is family[0] else []) if core.normal else (beside, [])
         one.run()
         one.placed()
-        every.append(one)
         chooses &= not any(name.startswith("argument") for name in one.streams()[1])
         name = f"attention {number + 1}, " if len(found) > 1 else ""
         if any(projections.alike(one.operands, other) for other in others):
@@ -123,7 +121,6 @@ def judge(
     lines = {(line.file, line.number) for line in hiding if line is not None}
     steps = [f for f in judged.faults if f.mistake == "causal_missing" and (f.file, f.line) in lines]
     judged.faults = [f for f in judged.faults if f not in steps]
-    judged.faults = [_called(f, every) if f.mistake == "causal_missing" else f for f in judged.faults]
     # Of a decoder's two attentions one looks at another sequence; and what has learned biases in one of its attentions
     # may have its scale in the parameters of all (T5).
     no = {"causal_missing"} if "causal" in judged.facts else set()
@@ -131,16 +128,6 @@ def judge(
     judged.faults = [f for f in judged.faults if f.mistake not in no]
     judged.ledger = [e for e in judged.ledger if e.mistake not in no]
     return judged
-
-
-def _called(fault: Fault, every: Sequence[_Judge]) -> Fault:
-    """A fault of an attention where its function is called, if others that call it elsewhere give it what hides."""
-    mine = [one for one in every if (line := one.softmax_line) and (line.file, line.number) == (fault.file, fault.line)]
-    hides = [one for one in mine if one.hidden is not None and one.hidden.any()]
-    callers, others = ({one.softmax_line.caller for one in some if one.softmax_line} for some in (mine, hides))
-    callers -= others
-    caller = callers.pop() if others and len(callers) == 1 else None
-    return fault if caller is None else replace(fault, file=caller.file, line=caller.number)
 
 
 def _vector(judged: Judged, operations: Sequence[Operation], outputs: Sequence[np.ndarray]) -> None:

@@ -220,7 +220,7 @@ def turn(operations: Sequence[Operation], data: Sequence[bool], one: Origin, eac
         line = operations[one.source].line
         if each:
             rows = [np.moveaxis(a, axis, 1).reshape(a.shape[0] * a.shape[axis], -1, a.shape[-1]) for a in (x, y)]
-            found = _fit(*rows)
+            found = _fit(rows[0], rows[1])
             if found is not None:
                 return Turn(*found, True, line, number)
             continue
