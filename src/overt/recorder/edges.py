@@ -15,7 +15,7 @@ import numpy as np
 from overt.recorder.operations import Operation
 
 # What adds up, by an index, the rows of what it is given last.
-_ADDED = {"index_add", "scatter_add", "scatter-add", "add.at"}
+ADDED = {"index_add", "scatter_add", "scatter-add", "add.at"}
 # What is said of a sum over edges that is written as one of rows.
 EDGES = "of edges"
 _LARGEST = {"scatter_reduce", "index_reduce", "scatter-max", "maximum.at"}
@@ -46,7 +46,7 @@ def regular(operations: Sequence[Operation]) -> list[Operation] | None:
     def written(operation: Operation) -> Operation:
         own = _targets(operation)
         if own is not None and np.array_equal(own, targets):
-            name, at = _PIECES.get(operation.name, "sum" if operation.name in _ADDED else "amax"), _given(operation)
+            name, at = _PIECES.get(operation.name, "sum" if operation.name in ADDED else "amax"), _given(operation)
             return replace(
                 operation, name=name, operands=(rows(operation.operands[at]),), sources=(operation.sources[at],),
                 origins=(operation.origins[at],), detail=EDGES,
@@ -77,13 +77,13 @@ def _targets(operation: Operation) -> np.ndarray | None:
         sizes = np.diff([*starts.ravel(), len(given) if given.ndim else 0])
         even = sizes.size > 0 and sizes[0] > 1 and (sizes == sizes[0]).all() and len(operation.host) == sizes.size
         return np.repeat(np.arange(sizes.size), sizes) if even else None
-    if operation.name not in _ADDED | _LARGEST or len(operation.operands) != 3:
+    if operation.name not in ADDED | _LARGEST or len(operation.operands) != 3:
         return None
     into, index, given = operation.operands
     if index.dtype.kind not in "iu" or not (index.ndim and index.size) or not given.ndim or len(index) != len(given):
         return None
     targets = index.reshape(len(index), -1)
-    if (targets != targets[:, :1]).any() or len(given) == len(into) or (operation.name in _ADDED and into.any()):
+    if (targets != targets[:, :1]).any() or len(given) == len(into) or (operation.name in ADDED and into.any()):
         return None
     counts = np.bincount(targets[:, 0], minlength=len(into))
     return targets[:, 0] if counts.min() == counts.max() > 1 else None

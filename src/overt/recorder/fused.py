@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from overt.recorder.flow import equal, sums_to_one
+from overt.recorder.flow import VIEWS, equal, sums_to_one
 from overt.recorder.operations import Operation
-from overt.recorder.products import SUMMED, TIMES
+from overt.recorder.products import SUMMED, TIMES, product
 
 _Value = tuple[np.ndarray, int | None, str]
+_CONJUGATES = {"conj", "conjugate", "conj_physical"}
 
 
 def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]:
@@ -22,6 +23,8 @@ def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]
     """
     written, opened = Written(), set[int]()
     for _, operation in written.each(operations):
+        if _real_parts(written, operation):
+            continue
         # Of a call with several results the first is the output.
         key = id(operation.options)
         if operation.options and key not in opened and len(operation.operands) >= 3 and not uneven(operation):
@@ -149,6 +152,61 @@ def _cosines(written: Written, operation: Operation) -> None:
                 for x, s, o in values]  # fmt: skip
     times = written.step("mul", made[0][0] * made[1][0], *made)
     written.step("sum", operation.host, times)
+
+
+def _real_parts(written: Written, operation: Operation) -> bool:
+    """Write what takes the real part of a product of complex numbers with a product of real ones; whether it does.
+
+    Re(Σ a b*) is the sum of products of the real and the imaginary parts, which lie beside each other.
+    """
+    values = list(zip(operation.operands, operation.sources, operation.origins, strict=True))
+    if operation.name in SUMMED and len(values) == 1:
+        values = [_summed_first(written, operation, values[0])]
+    alone, found = operation.host.dtype.kind == "f" and values and values[0][0].dtype.kind == "c", False
+    for place, (x, source, _) in enumerate(values):
+        whole = None if source is None else written.operations[source].host
+        real = operation.host if alone else x
+        if whole is None or whole.dtype.kind != "c" or real.dtype.kind != "f" or not equal(whole.real, real):
+            continue
+        made = product(written.operations, source or 0)
+        if made is None:
+            continue
+        sides, labels, out = list[_Value](), list[str](), made.labels[2]
+        # The side that was conjugated is taken as it was before.
+        turned = 0 if _conjugated(written.operations, made.sources[0]) else 1
+        for side, each in enumerate((made.left, made.right)):
+            axes, other = made.labels[side], each.conj() if side == turned else each
+            kept = "".join(a for a in axes if a not in made.summed)
+            laid = other.transpose([axes.index(a) for a in kept + made.summed])
+            both = np.stack([laid.real, laid.imag], -1).reshape(*laid.shape[: len(kept)], -1)
+            sides.append(written.step("view_as_real", both, (each, made.sources[side], made.origins[side]), detail=""))
+            labels.append(kept + "Z")
+        equation = f"{labels[0]},{labels[1]}->{out}"
+        values[place] = written.step("einsum", real, *sides, detail=equation)
+        found = True
+        if alone:
+            return True
+    if found:
+        operands, sources, origins = zip(*values, strict=True)
+        written.keep(replace(operation, operands=operands, sources=sources, origins=origins))
+    return found
+
+
+def _summed_first(written: Written, operation: Operation, value: _Value) -> _Value:
+    """What a sum of the real parts of complex numbers is the real part of; or else what is summed."""
+    whole = value[0] if value[1] is None else written.operations[value[1]].host
+    if whole.dtype.kind != "c" or value[0].dtype.kind != "f" or not equal(whole.real, value[0]):
+        return value
+    sums = (whole.sum(axis) for axis in range(whole.ndim))
+    total = next((x for x in sums if equal(x.real.ravel(), operation.host.ravel())), None)
+    return value if total is None else written.step("sum", total.reshape(operation.host.shape), (whole, value[1], ""))
+
+
+def _conjugated(operations: Sequence[Operation], number: int | None) -> bool:
+    """Whether complex numbers were conjugated at last, views aside."""
+    while number is not None and operations[number].name in VIEWS:
+        number = operations[number].sources[0]
+    return number is not None and operations[number].name in _CONJUGATES
 
 
 def _gated(written: Written, operation: Operation) -> None:

@@ -24,7 +24,7 @@ class Line:
 
     file: str
     number: int
-    # where its function was called; None where nobody asked
+    # where its function was called; None where it is not known
     caller: Line | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -78,8 +78,7 @@ class Log:
         """Add an operation; gives its number.  Raises ArgumentError beyond the limit."""
         if self.limit is not None and len(self.operations) >= self.limit:
             raise ArgumentError(f"the code does more than {self.limit} operations on arrays: give it smaller ones")
-        # Of numbers it is seldom the line of a sum that tells one from another, but who asked for it.
-        where = line or current_line(called=not host.ndim)
+        where = line or current_line()
         origins = origins or ("",) * len(sources)
         made = Operation(name.strip("_"), sources, operands, array, host, where, detail, origins, options or {})
         self.operations.append(made)
@@ -94,12 +93,12 @@ class Log:
         return self.note("written", tuple(parts), tuple(self.operations[n].host for n in parts), *keep())
 
 
-def current_line(*, called: bool = False) -> Line | None:
-    """The innermost line that is no library's; ``called``: and the one that called its function."""
+def current_line() -> Line | None:
+    """The innermost line that is no library's, and the one that called its function, which may tell two apart."""
     frame = _own_frame(sys._getframe(1))
     if frame is None:
         return None
-    outer = _own_frame(frame.f_back) if called else None
+    outer = _own_frame(frame.f_back)
     while outer is not None and _function(outer) == _function(frame):
         outer = _own_frame(outer.f_back)
     caller = None if outer is None else Line(outer.f_code.co_filename, outer.f_lineno)

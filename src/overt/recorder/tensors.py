@@ -141,7 +141,7 @@ def _kept(x: Tensor) -> tuple[Tensor, np.ndarray]:
 
 def _numbers(x: Tensor) -> np.ndarray:
     with torch._C.DisableTorchFunction():
-        return np.array(host("a tensor", x))
+        return np.array(host("a tensor", x.resolve_conj()))
 
 
 def _tensors(values: Any) -> list[Tensor]:

@@ -85,7 +85,9 @@ def judge(
         chooses &= not any(name.startswith("argument") for name in one.streams()[1])
         name = f"attention {number + 1}, " if len(found) > 1 else ""
         if any(projections.alike(one.operands, other) for other in others):
-            line = core.operations[core.mix.number].line
+            # Where the queries are projected, which begins it.
+            made = one._projected(one.q) or core.mix
+            line = core.operations[made.number].line
             one.fail("projection", "shared_projection", line, "Two attentions have the same queries, keys and values.")
         others.append(one.operands)
         if (line := _carried(core, found)) is not None:

@@ -12,7 +12,10 @@ from overt.check.steps.pipeline import LOW, constant, near
 from overt.check.steps.scaling import Scale
 from overt.recorder.flow import GATHERS, VIEWS, masklike
 from overt.recorder.operations import Line, Operation
+from overt.recorder.products import made_of
 
+# What asks of each row whether it is all True, which then hides, or all False.
+_ROWS = {"all": True, "reduce_and": True, "any": False, "reduce_or": False}
 LATER = "Every query sees the keys that come after it."
 
 
@@ -67,7 +70,7 @@ class Masked(Scale):
         given = self._arguments()
         self.facts |= {"hidden": int(cells.sum()), "mask made": self._mask_made()}
         compared = self._cast(cells) or self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
-        compared = compared or self._beside_more(given, cells) or self._whole_rows(cells, given)
+        compared = compared or self._beside_more(given, cells) or self._whole_rows(cells, given) or self._opened(cells)
         self._causal(cells, bool(given))
         told = compared or given or self.failed("causal") or self.failed("mask") or "reach" in self.facts
         blind = cells.shape[1] <= cells.shape[2] and cells.all(2).any() and np.isnan(self.core.weights).any()
@@ -312,6 +315,27 @@ class Masked(Scale):
             return False
         self.fail("mask", "pad_on_query", self._placed_at(), "Whole queries are hidden, and no keys.")
         return True
+
+    def _opened(self, cells: np.ndarray) -> bool:
+        """Whether rows that are all of one value, and get the other as if they saw nothing, see by that value."""
+        N, T, S = cells.shape
+        made = {n for number in self.hiding for n in made_of(self.operations, number)}
+        for number in sorted(made):
+            operation = self.operations[number]
+            hides, x = _ROWS.get(operation.name), next(iter(operation.operands), np.zeros(0))
+            # What becomes of these rows is the array again, but for them.
+            said = {number, *(n for n in made if self.operations[n].sources == (number,))}
+            kept = any(said & {*self.operations[n].sources} and self.operations[n].host.shape == x.shape for n in made)
+            of_rows = x.dtype.kind == "b" and x.size and operation.host.size * S == x.size and x.size % (T * S) == 0
+            if hides is None or not kept or not of_rows or N * T * S % x.size:
+                continue
+            rows = np.repeat(x.reshape(-1, T, S), N * T * S // x.size, axis=0)
+            mixed = rows.any(2) & ~rows.all(2)
+            if mixed.any() and ((rows == cells)[mixed] != hides).all():
+                says = f"Rows that are all {hides} are opened, and {hides} is what is seen."
+                self.fail("mask", "mask_inverted", operation.line, says)
+                return True
+        return False
 
     def _causal(self, cells: np.ndarray, masked: bool) -> None:
         cells = cells[:, :, : cells.shape[2] - self._fill(cells)]

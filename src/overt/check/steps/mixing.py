@@ -15,9 +15,10 @@ from overt.check.steps.masking import Masked
 from overt.check.steps.origins import PRODUCTS, Origin, added, behind, constant_over, picked, places
 from overt.check.steps.pipeline import constant, near, permuted
 from overt.check.text.lines import returned_at, twice
+from overt.recorder.edges import ADDED
 from overt.recorder.flow import GATHERS, VIEWS
 from overt.recorder.operations import Line, Operation
-from overt.recorder.products import SUMMED, Product
+from overt.recorder.products import SUMMED, Product, made_of
 from overt.recorder.reordered import AVERAGED
 
 # Logits that heads may share their weights with.
@@ -106,7 +107,10 @@ class Mixing(Masked):
             # What is subtracted from the scores goes by these nodes too.
             self.forget("stability")
             says = "The weights of the edges from a node sum to 1, and those to a node are summed over."
-            self.fail("softmax", "softmax_axis_q", self.operations[core.mix.number].line, says)
+            made = (self.operations[n] for n in sorted(made_of(self.operations, core.mix.sources[0])))
+            line = next((one.line for one in made if one.name in ADDED), line)
+            # Whoever calls what sums says by which nodes.
+            self.fail("softmax", "softmax_axis_q", (line and line.caller) or line, says)
         elif self.odd:
             self.note("softmax", "not tried", "the scores before it were not understood", line)
         elif times is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from overt.check.steps import pipeline
 from overt.check.steps.judged import UNKNOWN
-from overt.check.steps.origins import PRODUCTS, Origin, constant_over
+from overt.check.steps.origins import PRODUCTS, Origin, constant_over, followed
 from overt.check.steps.turning import turn
 from overt.check.steps.walking import Walk
 from overt.recorder.edges import EDGES
@@ -27,6 +27,9 @@ class Scale(Walk):
         hidden = [self._before_hidden(one) for one in (self.q, self.k)]
         for one in filter(None, (*before, *hidden)):
             total, lines = total * one.factor, [*one.lines, *lines]
+        if abs(total - 1) < 2e-3:
+            matrices = self._of_matrices([b or one for b, one in zip(before, (self.q, self.k), strict=True)])
+            total, lines = total * matrices[0], [*matrices[1], *lines]
         line = next((x for x in lines[::-1] if x), None) or self.operations[core.scores.number].line
         self.facts |= {"scale": total, "scored width": width}
         # Queries that are learned are several; one such vector is a direction.
@@ -141,6 +144,19 @@ class Scale(Walk):
                 made = contracted(self.operations, number)
                 found += [made.width] if made is not None else []
         return {*found, sum(found)} - {0}
+
+    def _of_matrices(self, sides: Sequence[Origin]) -> tuple[float, list[Line | None]]:
+        """What the matrices of queries and keys were multiplied by first, which those of the values were not; where."""
+        arrays = [operation.host.ndim > 0 for operation in self.operations]
+
+        def factors(one: Origin) -> list[Origin]:
+            made = self._projected(one)
+            every = zip((made.left, made.right), made.sources, strict=True) if made else ()
+            return [followed(self.operations, arrays, x, s, x) for x, s in every if s is not None and x.ndim == 2]
+
+        own = [found.factor for found in factors(self.v)]
+        mine = [found for one in sides for found in factors(one) if found.factor not in own]
+        return float(np.prod([found.factor for found in mine])), [line for found in mine for line in found.lines]
 
     def _before_turn(self, one: Origin) -> Origin | None:
         """What queries or keys were before they were turned by their positions, if they were."""

@@ -90,7 +90,7 @@ def turned(
             )
             yield Told(step, "unknown", one.line, f"The {which} are not, so a score depends on no distance.")
         return
-    a, b = _steady(q), _steady(k)
+    a, b = (_steady(one, _counted(core.operations, len(one.turns))) for one in (q, k))
     if a is None or b is None or a.shape != b.shape:
         yield Told(step, None, q.line, "angles that do not grow with the position by equal steps")
         return
@@ -131,10 +131,12 @@ def _opposed(one: Turn, two: Turn) -> bool:
 
 
 def _negated(core: Core, data: Sequence[bool], operands: tuple[Origin, Origin, Origin]) -> Line | None:
-    """Where the sign of something is turned round of which keys are made, and queries are not."""
-    q, k = ({n for n, _ in _before(core.operations, data, one.source or 0)} for one in operands[:2])
-    negative = (core.operations[n].line for n in sorted(k - q) if core.operations[n].name in ("neg", "negative"))
-    return next(negative, None)
+    """Where the sign of something is turned round of which queries are made, or keys, and not both."""
+    q, k = (
+        [core.operations[n].line for n, _ in _before(core.operations, data, one.source or 0)
+         if core.operations[n].name in ("neg", "negative")] for one in operands[:2]
+    )  # fmt: skip
+    return next((line for line in (*k, *q) if line not in q or line not in k), None)
 
 
 def _paired(one: Turn, layout: str) -> bool:
@@ -167,15 +169,36 @@ def _slipped(one: Turn) -> bool:
     return turns and sum(np.allclose(x, y, atol=_CLOSE) for x, y in zip(*both, strict=True)) == 1
 
 
-def _steady(one: Turn) -> np.ndarray | None:
-    """By what each position is turned more than the one before, where that is the same everywhere, and not nothing."""
+def _steady(one: Turn, given: Sequence[np.ndarray] = ()) -> np.ndarray | None:
+    """By what each position is turned more than the one before, where that is the same everywhere, and not nothing.
+
+    given: numbers that the positions may have, where they do not follow each other.
+    """
     turns = one.turns
     with np.errstate(all="ignore"):
         steps = turns[1:] / turns[:-1]
         steps = steps / np.abs(steps)
-    if not len(steps) or not np.isfinite(steps).all() or not np.allclose(steps, steps[0], atol=_CLOSE):
+    if not len(steps) or not np.isfinite(steps).all():
         return None
-    return np.asarray(steps[0]) if (np.abs(steps[0] - 1) > _CLOSE).any() else None
+    for at in (np.arange(len(turns)), *given):
+        far = np.diff(at)
+        apart = np.where(np.abs(far) > 1e-6, np.abs(far), np.inf)
+        # The nearest are turned by less than half a circle.
+        least = int(apart.argmin())
+        rates = np.angle(steps[least]) / far[least] if np.isfinite(apart[least]) else np.zeros(1)
+        if (np.abs(rates) > _CLOSE).any() and np.allclose(steps, np.exp(1j * rates * far[:, None]), atol=_CLOSE):
+            return np.asarray(np.exp(1j * rates))
+    return None
+
+
+def _counted(operations: Sequence[Operation], length: int) -> list[np.ndarray]:
+    """Numbers that are given, one of so many positions each, every array once."""
+    found: dict[str, np.ndarray] = {}
+    for operation in operations:
+        for x, origin in zip(operation.operands, operation.origins, strict=True):
+            if origin.startswith("argument") and x.dtype.kind in "iuf" and x.size == length:
+                found.setdefault(origin, x.ravel().astype(float))
+    return list(found.values())
 
 
 def turn(operations: Sequence[Operation], data: Sequence[bool], one: Origin, each: bool = False) -> Turn | None:
@@ -197,13 +220,13 @@ def turn(operations: Sequence[Operation], data: Sequence[bool], one: Origin, eac
         line = operations[one.source].line
         if each:
             rows = [np.moveaxis(a, axis, 1).reshape(a.shape[0] * a.shape[axis], -1, a.shape[-1]) for a in (x, y)]
-            found = _fit(*rows)
+            found = _fit(rows[0], rows[1])
             if found is not None:
                 return Turn(*found, True, line, number)
             continue
         # Along the positions, or else along another axis by mistake.
         for along in (axis, *(a for a in range(y.ndim - 1) if a != axis and y.shape[a] > 2)):
-            found = _fit(np.moveaxis(x, along, 0), np.moveaxis(y, along, 0))
+            found = _fit(np.moveaxis(x, along, 0), np.moveaxis(y, along, 0), _counted(operations, x.shape[along]))
             if found is not None and (along == axis or _steady(Turn(*found, True, line)) is not None):
                 return Turn(*found, along == axis, line, number)
     return None
@@ -277,9 +300,12 @@ def _positions(form: np.ndarray, y: np.ndarray) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _fit(x: np.ndarray, y: np.ndarray) -> tuple[str, np.ndarray, np.ndarray] | None:
-    """Layout and tables (T, width) of cosines and sines that turn x (T, …, D) into y, all features or the first."""
-    D = x.shape[-1]
+def _fit(x: np.ndarray, y: np.ndarray, given: Sequence[np.ndarray] = ()) -> tuple[str, np.ndarray, np.ndarray] | None:
+    """Layout and tables (T, width) of cosines and sines that turn x (T, …, D) into y, all features or the first.
+
+    Of one vector for each position any layout fits: one by which angles grow by equal steps is meant, if there is one.
+    """
+    D, unsteady = x.shape[-1], None
     x, y = (a.reshape(len(a), -1, D) for a in (x, y))
     if len(x) < 2 or not x.shape[1] or not np.isfinite(y).all():
         return None
@@ -291,15 +317,21 @@ def _fit(x: np.ndarray, y: np.ndarray) -> tuple[str, np.ndarray, np.ndarray] | N
         # Neighbours, written as halves, which queries and keys may share.
         laid = np.stack([seen[..., :half], seen[..., half:]], -1).reshape(seen.shape)
         apart, beside = np.arange(width) ^ 1, np.roll(np.arange(width), half)
-        for layout, made, pairs in (
-            ("halves", seen, beside),
-            ("neighbours", seen, apart),
-            ("neighbours", laid, apart),
+        # Complex numbers that were conjugated, and then turned the other way.
+        mirrored = one * np.where(np.arange(width) % 2, -1, 1)
+        for layout, of, made, pairs in (
+            ("halves", one, seen, beside),
+            ("neighbours", one, seen, apart),
+            ("neighbours", one, laid, apart),
+            ("neighbours", mirrored, seen, apart),
         ):
-            tables = _solved(one, made, pairs)
-            if tables is not None and np.abs(tables[1]).max() > 1e-3:
+            tables = _solved(of, made, pairs)
+            if tables is None or np.abs(tables[1]).max() <= 1e-3:
+                continue
+            if of.shape[1] > 1 or _steady(Turn(layout, *tables, True, None), given) is not None:
                 return layout, *tables
-    return None
+            unsteady = unsteady or (layout, *tables)
+    return unsteady
 
 
 def _solved(x: np.ndarray, y: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

@@ -20,7 +20,11 @@ _BESIDES = (
 )
 # How far away the last one is counts no query, whatever is said to be seen too.
 _AWAY = r"\b(away|apart)\b|\b(on|to|at) ((either|each|both) sides?|(the|its) (left|right))\b"
-_LESS = r"itself and .{0,28}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before"
+_LESS = (
+    r"itself and .{0,28}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before"
+    # Which these are: so many tokens, itself and those before it.
+    r"|\b(tokens|positions|keys|words|frames|steps)\W{1,3}itself and (the )?(those|ones|others|rest)\b"
+)
 # In numbers: 60 are itself and 59 more, or itself and 60; 1 is itself alone, or 0 is.
 _PAIR = r"\b(\d+)\b[^.;\d]{0,24}\bitself (?:and|plus|with) [^.;\d]{0,12}(\d+)\b"
 _ALONE = r"\b([01])\b[^.;,\d]{0,24}\b(?:(?:only|just) (?:the \w+ )?itself|itself (?:only|alone))\b"

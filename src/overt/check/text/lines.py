@@ -344,14 +344,14 @@ def scaled_by_one(file: str, line: int) -> bool:
 
 
 def repeated_at(file: str, line: int) -> int:
-    """Where one thing is kept several times, as in ``[Linear(d, d)] * 3``, of what a line takes; or that line."""
+    """Where one thing is first kept several times, as in ``[Linear(d, d)] * 3``, of what a line takes; or that line."""
     tree = parsed("".join(linecache.getlines(file)))
     inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
     read = {_name(n) for n in ast.walk(inside[-1]) if is_own(n)} if inside else set()
     found = {n.lineno for x in statements(tree) for name, value in _kept(x) for n in ast.walk(value)
              if name in read and isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult)
              and any(isinstance(side, ast.List) for side in (n.left, n.right))}  # fmt: skip
-    return found.pop() if len(found) == 1 else line
+    return min(found, default=line)
 
 
 def _times(one: ast.expr, function: ast.FunctionDef) -> int:

@@ -31,12 +31,18 @@ _LAST = (
 )
 
 
+# All of something, and what is laid one after the other, in several languages.
+_ALL_OF = (
+    r"\b(?:all|every|tod[ao]s|alle|tous|toutes|tutt[ei]|wszystkie)(?: (?:of|the|l[ao]s|les|die|le|gli|[aoi]s?))* (\w+)"
+)
+_LAID = r"\b(rows?|columns?|filas|columnas|zeilen|spalten|lignes|colonnes|righe|linhas|colunas|wiersze|kolumny)\b|pack|concat"
+
 # In the languages that have the word.
 _STEPWISE = r"auto[-_ ]?r?r[eé]gr[eé]s(s?i[vfw]|yj)"
 # What depends on what comes before it.
 _UNTIL = (
     r"(\bdepends? (only )?on (\w+ ){0,2}[01] ?(\.\.+|…|to|-) ?\w\b"
-    r"|\bd[eéi]p[eé]nd\w*\b[^.;]{0,30}\[[:., ]*: ?\w ?\+ ?1\])"
+    r"|\bd[eéi]p[eé]nd\w*\b[^.;]{0,80}\[[:., ]*: ?\w ?\+ ?1\])"
 )
 
 
@@ -231,7 +237,19 @@ class Promises(Hiding):
         """Whether all queries are said to come before all keys: q, k and v in a row may be those of each head."""
         all_of = r"\b(all|every) (of )?(the )?q|\bq(uer(y|ies))?s? (for|of) all heads|\bthirds?\b"
         shape = r"\b3\W{1,4}(self\.)?(n_?|num_)?h(eads?)?\b"
-        return self._as_torch or bool(re.search(rf"{all_of}|{shape}|{_RANGE}(the )?q(uer|\b)", self._packed_prose))
+        told = self._as_torch or self._laid_in_turn is not None
+        return told or bool(re.search(rf"{all_of}|{shape}|{_RANGE}(the )?q(uer|\b)", self._packed_prose))
+
+    @cached_property
+    def _laid_in_turn(self) -> str | None:
+        """The order of rows or columns of which those of all queries are said to be one part, as those of all keys."""
+        text = " ".join(f"{self._all_prose}. {self.description.get('told', '')}".lower().split())
+        for sentence in re.split(r"[.;] ", re.sub(r"\([^()]*\)", "", text)):
+            parts = re.findall(rf"{_ALL_OF}(?: [qkv]\b)? *(?:[,.]|$|and |y |und |et |e |i )", sentence)
+            order = "".join(role(word, ("q", "k", "v")) or "" for word in parts)
+            if sorted(order) == ["k", "q", "v"] and re.search(_LAID, sentence):
+                return order
+        return None
 
     @cached_property
     def _as_torch(self) -> bool:
@@ -244,6 +262,8 @@ class Promises(Hiding):
         """How a packed projection is said to lie: "heads first" for a q, k and v of each head, or the order of letters."""
         if self._as_torch:
             return "qkv"
+        if self._laid_in_turn:
+            return self._laid_in_turn
         one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?(?: first)?"
         between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
         prose = re.sub(rf"{_RANGE}(?=(?:the )?[qkv])", "", self._packed_prose)

@@ -10,8 +10,8 @@ from typing import Any
 
 # The first that matches the whole normalised name is the role.
 _ROLES: tuple[tuple[str, str], ...] = (
-    ("q", r"x_?q|q_?x|inputs?_?q|q_?in|xq|q|query|queries|qs|xq|query_?vec(tor)?s?|query_?states?|q_?heads|target_?hidden|dec(oder)?_?(states?|hidden|h|outputs?|query)|s_?prev|prev_?state|hidden_?dec|s_?i|ht|h_?t|current(_?token)?|cur|consultas?|requetes?|requête|abfragen?|anfragen?|sorgu"),
-    ("k", r"(memory|mem|enc|encoder|src|source|bank)_?(k|keys?)|claves?|llaves?|cles?|clé|schluessel|schlüssel|chaves?|anahtar|x_?k|inputs?_?k|k_?x|k_?in|k|keys?|ks|xk|key_?vec(tor)?s?|key_?states?|k_?heads"),
+    ("q", r"x_?q|q_?x|inputs?_?q|q_?in|xq|q|query|queries|qs|xq|query_?vec(tor)?s?|query_?states?|q_?heads|target_?hidden|dec(oder)?_?(states?|hidden|h|outputs?|query)|s_?prev|prev_?state|hidden_?dec|s_?i|ht|h_?t|current(_?token)?|cur|consultas?|requ[eê]tes?|abfragen?|anfragen?|sorgu"),
+    ("k", r"(memory|mem|enc|encoder|src|source|bank)_?(k|keys?)|claves?|llaves?|cl[eé]s?|schluessel|schlüssel|chaves?|anahtar|x_?k|inputs?_?k|k_?x|k_?in|k|keys?|ks|xk|key_?vec(tor)?s?|key_?states?|k_?heads"),
     ("v", r"(memory|mem|enc|encoder|src|source|bank)_?(v|values?|vals?)|valor(es)?|valeurs?|werte?|deger|x_?v|inputs?_?v|v_?x|v_?in|v|values?|vs|xv|val|vals|value_?vec(tor)?s?|value_?states?|v_?heads"),
     ("qkv", r"qkv|packed|packed_?qkv|qkv_?packed|mixed_?qkv"),
     ("kv", r"kv|packed_?kv"),

@@ -346,6 +346,10 @@ def resized(
     if caller.handle is not None:
         if first is None:
             return []
+        # A number that happens to be as large as the width is no length where nothing else is the width.
+        wide = [path for path, kind in first.kinds
+                if kind in calls.VALUES and calls.VALUES[kind](first.lengths) == guess.lengths.W]  # fmt: skip
+        first = first.given(wide[0], "width of all") if len(wide) == 1 else first
         # What it was made with may have axes of its own.
         more = {**dict(first.lengths.more), **dict(other.lengths.more)}
         built = made.other(caller, {}, replace(first, lengths=replace(other.lengths, more=tuple(more.items()))))
