@@ -141,7 +141,7 @@ def test_the_command_writes_and_overwrites_when_asked(tmp_path: Path, capsys: py
     ("arguments", "message"),
     [
         (["dates", "--to", "ctranslate2", "-o", "{}/new"], "Transformers only: this model is an attention RNN"),
-        (["nowhere", "--to", "ctranslate2", "-o", "{}/new"], "cannot read nowhere"),
+        (["nowhere", "--to", "ctranslate2", "-o", "{}/new"], "nowhere is no checkpoint, and no bundled model"),
         (["en-zh", "--to", "ctranslate2", "-o", "{}/no/new"], "cannot write"),
         (["en-zh", "--to", "ctranslate2", "-o", "{}/mine", "--overwrite"], "holds diary.txt, which no export wrote"),
         (["en-zh", "--to", "ctranslate2", "-o", "{}/mine/diary.txt", "--overwrite"], "cannot write"),

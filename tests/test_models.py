@@ -419,9 +419,9 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     checkpoint.save(path, replace(t.checkpoint, target=steering))
     with pytest.raises(FileError, match="a token holds control characters"):
         models.load(path)
-    for missing in (tmp_path / "none.safetensors", tmp_path):
-        with pytest.raises(FileError, match="cannot read"):
-            models.load(missing)
+    for missing, message in (("none.safetensors", "is no checkpoint, and no bundled model"), ("", "cannot read")):
+        with pytest.raises(FileError, match=message):
+            models.load(tmp_path / missing)
     with pytest.raises(FileError, match="cannot write"):
         checkpoint.save(tmp_path / "no" / "model.safetensors", t.checkpoint)
 

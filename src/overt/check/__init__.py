@@ -19,7 +19,7 @@ __all__ = ["check"]
 
 
 def check(target: Any, **options: Any) -> Report:
-    """What is wrong with somebody's attention: a function, a class, an instance, or ``"FILE.py:name"``.
+    """What is wrong with somebody's attention: a function, class, instance, ``"FILE.py:name"`` or ``"…:Class.method"``.
 
     A call that works is found by trying, in a process of its own, and recorded; each step of the attention inside is
     judged on its own input, and the report names what is wrong with its line.  This runs the candidate's code: with the

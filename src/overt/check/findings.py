@@ -96,8 +96,9 @@ class Findings:
     @property
     def judged(self) -> bool:
         """Whether any step was tried, beside that there are scores of heads, or something is wrong."""
+        scored = any(entry.step.endswith("scores") for entry in self.ledger)
         tried = (entry.step for entry in self.ledger if entry.outcome != "not tried")
-        return self.wrong or any(not step.endswith(("scores", "split")) for step in tried)
+        return self.wrong or any(not step.endswith(("scores", "split") if scored else "scores") for step in tried)
 
     def at(self, step: str) -> int | None:
         """The line of a step that was recorded."""
