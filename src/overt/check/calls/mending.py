@@ -254,10 +254,11 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
             if len(sides) != len(axes_of(kinds[path])):
                 # What is given that shape may have it.
                 yield _shaped(guess.given(path, with_axes(kinds[path], "1" * len(sides))), path, sides)
-        whole, size = abs(prod(sides)) or 1, int(size)
+        # A side of 0 is the quotient of what is shorter than one piece.
+        whole, size = abs(prod(side for side in sides if side)), int(size)
         step = whole // gcd(whole, size)
         for length in dict.fromkeys(lengths.values()):
-            if -1 in sides:
+            if min(sides) < 1:
                 pairs += [(length, length * step)] if step < 32 else []
             elif size:
                 # Either may have followed from what was given.
