@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from overt.check.process.session import Session
+from swapped import right_and_wrong
 from test_check_chosen import found
 
 SOURCE = '''
@@ -329,17 +330,7 @@ WRONG = [
 NAMES = [*dict.fromkeys(row[0] for row in WRONG)]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_it_is_right(session: Session, tmp_path: Path, name: str) -> None:
-    assert found(session, tmp_path / f"asked_{name.lower()}.py", name, SOURCE) == {}
-
-
-@pytest.mark.parametrize(("name", "was", "text", "mistake"), WRONG)
-def test_it_is_wrong(session: Session, tmp_path: Path, name: str, was: str, text: str, mistake: str) -> None:
-    assert SOURCE.count(was) == 1
-    told = found(session, tmp_path / f"asked_{name.lower()}_wrong.py", name, SOURCE.replace(was, text))
-    assert [*told] == [mistake]
-    assert "# here" in told[mistake] or "# here" not in text
+test_right, test_wrong = right_and_wrong(SOURCE, WRONG, right=NAMES)
 
 
 FLAX = '''

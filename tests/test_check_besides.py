@@ -8,6 +8,7 @@ import pytest
 
 from overt.check.report import Report
 from overt.check.text.meaning import meaning
+from swapped import right_and_wrong
 
 SOURCE = '''
 """Attention beside other keys, other scores and other blocks."""
@@ -139,22 +140,7 @@ BOTH = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", dict.fromkeys(name for name, *_ in BOTH))
-def test_right(check: Callable[[str, str], Report], name: str) -> None:
-    report = check(name, SOURCE)
-    assert report.ok, str(report)
-
-
-@pytest.mark.parametrize(("name", "right", "wrong", "expected"), BOTH)
-def test_wrong(
-    check: Callable[[str, str], Report], name: str, right: str, wrong: str, expected: dict[str, str]
-) -> None:
-    assert SOURCE.count(right) == 1
-    report = check(name, SOURCE.replace(right, wrong))
-    found = {f.id: f for f in report.findings if f.kind in ("mistake", "unknown")}
-    assert found.keys() == expected.keys(), str(report)
-    for name, text in expected.items():
-        assert text in (found[name].where or {"text": ""})["text"], str(report)
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
 
 
 def test_where_the_queries_stand_is_told_beside_what_merges_blocks_wrongly(

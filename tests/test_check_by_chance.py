@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from overt.check.report import Report, UnattendedError
+from swapped import right_and_wrong
 
 SOURCE = '''
 """Attention in the words of its authors."""
@@ -365,8 +366,8 @@ def attend(x, wq, wk, wv):
 
 # What is right, how it is made wrong, what that is called, and what its line says.
 BOTH = [
-    ("Merged", "y.transpose(1, 2).reshape", "y.reshape", ["merge_view"], "y.reshape"),
-    ("Aufmerksam", 'echt[:, None], float("-inf"))', "echt[:, None], 1e-9)", ["mask_times_scores"], "1e-9"),
+    ("Merged", "y.transpose(1, 2).reshape", "y.reshape", {"merge_view": "y.reshape"}),
+    ("Aufmerksam", 'echt[:, None], float("-inf"))', "echt[:, None], 1e-9)", {"mask_times_scores": "1e-9"}),
     (
         "Gathers",
         """            scores = scores.masked_fill(~valid[:, None], float("-inf"))
@@ -376,59 +377,48 @@ BOTH = [
         A = scores.softmax(-1)
         A = A if valid is None else A * valid[:, None]
         return F.dropout(A, self.rate)""",
-        ["dropout_eval", "mask_after_softmax"],
-        "",
+        {"dropout_eval": "", "mask_after_softmax": ""},
     ),
-    ("Memory", "p, c)", "p, m)", ["unknown"], "p, m)"),
-    ("Nowcast", "~gone[:, None]", "gone[:, None]", ["mask_inverted"], "usable = "),
-    ("Visits", "np.where(valid[:, None] > 0, logits, -np.inf)", "logits", ["mask_after_softmax"], "return p * valid"),
-    ("Lecture", "axis=-1) @ v  #", "axis=1) @ v  #", ["softmax_axis_q"], "# of keys"),
-    ("Lecture", "i / width)\n", "2 * i / width)\n", ["pe_exponent"], "np.power"),
-    ("Speaks", "v, is_causal=True", "v, is_causal=False", ["causal_missing"], "is_causal=False"),
+    ("Memory", "p, c)", "p, m)", {"unknown": "p, m)"}),
+    ("Nowcast", "~gone[:, None]", "gone[:, None]", {"mask_inverted": "usable = "}),
+    ("Visits", "np.where(valid[:, None] > 0, logits, -np.inf)", "logits", {"mask_after_softmax": "return p * valid"}),
+    ("Lecture", "axis=-1) @ v  #", "axis=1) @ v  #", {"softmax_axis_q": "# of keys"}),
+    ("Lecture", "i / width)\n", "2 * i / width)\n", {"pe_exponent": "np.power"}),
+    ("Speaks", "v, is_causal=True", "v, is_causal=False", {"causal_missing": "is_causal=False"}),
     (
         "Spells",
         "self.score(torch.tanh(self.proj(h)[:, None] + self.key(frames)))[..., 0]",
         "self.table(torch.tanh(self.proj(h)))[:, : frames.size(1)]",
-        ["additive_ignores_keys"],
-        "self.table",
+        {"additive_ignores_keys": "self.table"},
     ),
-    ("Planner", "dim=1)\n            c", "dim=0)\n            c", ["softmax_axis_head_or_batch"], "dim=0"),
+    ("Planner", "dim=1)\n            c", "dim=0)\n            c", {"softmax_axis_head_or_batch": "dim=0"}),
     (
         "Aspects",
         "score.masked_fill(~valide[:, None, None], -torch.inf)",
         "score * valide[:, None, None].to(score.dtype)",
-        ["mask_times_scores"],
-        "score * valide",
+        {"mask_times_scores": "score * valide"},
     ),
     (
         "Residuos",
         "np.where(np.asarray(existe)[:, None] > 0, notas, -np.inf)\n        return softmax(notas, axis=-1) @ v",
         "notas + 0\n        return softmax(notas, axis=-1) * (existe is None or np.asarray(existe)[:, None]) @ v",
-        ["mask_after_softmax"],
-        "return softmax",
+        {"mask_after_softmax": "return softmax"},
     ),
-    ("Orbit", "turns(k, seconds), v", "turns(k, seconds), turns(v, seconds)", ["unknown"], "np.concatenate"),
-    ("Recall", "sd->bs\", u", "sd->bs\", -u", ["unknown"], "einsum"),
-    ("Interest", "* mask.unsqueeze(-1)", "* (1 - mask).unsqueeze(-1)", ["mask_inverted"], "1 - mask"),
-    ("tides", "age >= width", "age > width", ["window_off_by_one"], "age > width"),
+    ("Orbit", "turns(k, seconds), v", "turns(k, seconds), turns(v, seconds)", {"unknown": "np.concatenate"}),
+    ("Recall", "sd->bs\", u", "sd->bs\", -u", {"unknown": "einsum"}),
+    ("Interest", "* mask.unsqueeze(-1)", "* (1 - mask).unsqueeze(-1)", {"mask_inverted": "1 - mask"}),
+    ("tides", "age >= width", "age > width", {"window_off_by_one": "age > width"}),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*dict.fromkeys(name for name, *_ in BOTH), "retention", "pair_bias"])
-def test_right(check: Callable[[str, str], Report], name: str) -> None:
-    report = check(name, SOURCE)
-    assert report.ok, str(report)
-
-
-@pytest.mark.parametrize(("name", "right", "wrong", "expected", "text"), BOTH)
-def test_wrong(
-    check: Callable[[str, str], Report], name: str, right: str, wrong: str, expected: list[str], text: str
-) -> None:
-    assert SOURCE.count(right) == 1
-    report = check(name, SOURCE.replace(right, wrong))
-    found = [f for f in report.findings if f.kind in ("mistake", "unknown")]
-    assert sorted(f.id for f in found) == expected, str(report)
-    assert text in (found[0].where or {"text": ""})["text"], str(report)
+test_right, test_wrong = right_and_wrong(
+    SOURCE,
+    BOTH,
+    right=(
+        "retention",
+        "pair_bias",
+    ),
+)
 
 
 @pytest.mark.parametrize(

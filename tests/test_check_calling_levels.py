@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from overt.check.report import Report
+from swapped import right_and_wrong
 
 pytest.importorskip("torch")
 
@@ -147,33 +145,21 @@ def alike(query, law, store):
     e = [math.exp(x - max(s)) for x in s]
     return [sum(w / sum(e) * m["value"][j] for w, m in zip(e, mine)) for j in range(len(mine[0]["value"]))]
 '''
-# The candidate, its source, what is right, what is wrong in its place, and what is then told.
+SOURCES = {"packed": PACKED, "Pooled": POOLED, "Levels": LEVELS, "encode": STACK, "recall": STORE, "alike": STORE}
+# The candidate, what is right, what is wrong in its place, and what is then told.
 BOTH = [
-    ("packed", PACKED, "p.sum(-1, keepdims=True)", "p.sum((0, 2), keepdims=True)", "softmax_heads_and_keys"),
-    ("Pooled", POOLED, "q.size(-1) ** 0.5", "C**0.5", "scale_dmodel"),
+    ("packed", "p.sum(-1, keepdims=True)", "p.sum((0, 2), keepdims=True)", "softmax_heads_and_keys"),
+    ("Pooled", "q.size(-1) ** 0.5", "C**0.5", "scale_dmodel"),
     (
         "Levels",
-        LEVELS,
         "self.weights(query).view(B, T, h, -1).softmax(-1)",
         "self.weights(query).softmax(-1).view(B, T, h, -1)",
         "softmax_heads_and_keys",
     ),
-    ("encode", STACK, "dtype=at.dtype) / n)", "dtype=at.dtype) * 2 / n)", "pe_exponent"),
-    ("recall", STORE, "/ math.sqrt(len(query))", "* math.sqrt(len(query))", "scale_inverted"),
-    ("alike", STORE, "w / sum(e) * m", "w / max(e) * m", "unknown"),
+    ("encode", "dtype=at.dtype) / n)", "dtype=at.dtype) * 2 / n)", "pe_exponent"),
+    ("recall", "/ math.sqrt(len(query))", "* math.sqrt(len(query))", "scale_inverted"),
+    ("alike", "w / sum(e) * m", "w / max(e) * m", "unknown"),
 ]
 
 
-@pytest.mark.parametrize(("name", "source"), [(name, source) for name, source, *_ in BOTH])
-def test_right(check: Callable[[str, str], Report], name: str, source: str) -> None:
-    report = check(name, source)
-    assert report.ok, report
-
-
-@pytest.mark.parametrize(("name", "source", "right", "wrong", "expected"), BOTH)
-def test_wrong(
-    check: Callable[[str, str], Report], name: str, source: str, right: str, wrong: str, expected: str
-) -> None:
-    assert source.count(right) == 1
-    report = check(name, source.replace(right, wrong))
-    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == [expected], report
+test_right, test_wrong = right_and_wrong(SOURCES, BOTH)

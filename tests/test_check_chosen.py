@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from overt.check.checking import examine
 from overt.check.process.session import Session
+from swapped import right_and_wrong
 
 SOURCE = '''
 import numpy as np
@@ -334,14 +333,4 @@ def found(session: Session, file: Path, name: str, source: str) -> dict[str, str
     return {f.id: f.where["text"] if f.where else "" for f in findings if f.kind in ("mistake", "unknown")}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_it_is_right(session: Session, tmp_path: Path, name: str) -> None:
-    assert found(session, tmp_path / f"chosen_{name.lower()}.py", name, SOURCE) == {}
-
-
-@pytest.mark.parametrize(("name", "was", "text", "mistake"), WRONG)
-def test_it_is_wrong(session: Session, tmp_path: Path, name: str, was: str, text: str, mistake: str) -> None:
-    assert SOURCE.count(was) == 1
-    told = found(session, tmp_path / f"chosen_{name.lower()}_wrong.py", name, SOURCE.replace(was, text))
-    assert [*told] == [mistake]
-    assert "# here" in told[mistake] or "# here" not in text
+test_right, test_wrong = right_and_wrong(SOURCE, WRONG, right=NAMES)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
-from overt.check.report import Report
+from swapped import right_and_wrong
 
 SOURCE = '''
 """Attention that only some numbers fit."""
@@ -125,14 +121,4 @@ BOTH = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name, *_ in BOTH])
-def test_right(check: Callable[[str, str], Report], name: str) -> None:
-    report = check(name, SOURCE)
-    assert report.ok, str(report)
-
-
-@pytest.mark.parametrize(("name", "right", "wrong", "expected"), BOTH)
-def test_wrong(check: Callable[[str, str], Report], name: str, right: str, wrong: str, expected: str) -> None:
-    assert SOURCE.count(right) == 1
-    report = check(name, SOURCE.replace(right, wrong))
-    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == [expected], str(report)
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

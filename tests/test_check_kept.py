@@ -8,6 +8,7 @@ import pytest
 
 from overt.check.checking import examine
 from overt.check.process.session import Session
+from swapped import right_and_wrong
 
 pytest.importorskip("torch")
 
@@ -159,13 +160,4 @@ def found(session: Session, file: Path, name: str, source: str) -> set[str]:
     return {f.id for f in examine(session, f"{file}:{name}").findings if f.kind in ("mistake", "unknown")}
 
 
-@pytest.mark.parametrize("name", [row[0] for row in WRONG])
-def test_it_is_right(session: Session, tmp_path: Path, name: str) -> None:
-    assert found(session, tmp_path / f"kept_{name.lower()}.py", name, SOURCE) == set()
-
-
-@pytest.mark.parametrize(("name", "was", "text", "mistake"), WRONG, ids=[row[0] for row in WRONG])
-def test_it_is_wrong(session: Session, tmp_path: Path, name: str, was: str, text: str, mistake: str) -> None:
-    assert SOURCE.count(was) == 1
-    source = SOURCE.replace(was, text)
-    assert found(session, tmp_path / f"kept_{name.lower()}_wrong.py", name, source) == {mistake}
+test_right, test_wrong = right_and_wrong(SOURCE, WRONG)

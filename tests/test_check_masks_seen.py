@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from overt.check.report import Report
+from swapped import right_and_wrong
 
 pytest.importorskip("torch")
 
@@ -124,40 +122,24 @@ class Capped(nn.Module):
 '''
 # The candidate, what is right, what is wrong in its place, what is then told, and what stands in its line.
 BOTH = [
-    ("Uren", "key_padding_mask=~geldig", "key_padding_mask=geldig", ["mask_inverted"], "geldig)"),
-    ("Translator", "Attend(d, h, causal=True)", "Attend(d, h)", ["causal_missing"], "softmax"),
-    ("near", "(back >= window)", "(back > window)", ["window_off_by_one"], "back > window"),
+    ("Uren", "key_padding_mask=~geldig", "key_padding_mask=geldig", {"mask_inverted": "geldig)"}),
+    ("Translator", "Attend(d, h, causal=True)", "Attend(d, h)", {"causal_missing": "softmax"}),
+    ("near", "(back >= window)", "(back > window)", {"window_off_by_one": "back > window"}),
     (
         "seen",
         "return softmax(s)\n",
         "return softmax(s.reshape(len(q), -1)).reshape(s.shape)\n",
-        ["softmax_heads_and_keys"],
-        "reshape(len(q), -1)",
+        {"softmax_heads_and_keys": "reshape(len(q), -1)"},
     ),
-    ("Kept", "away = t[:, None] - t", "away = t - t[:, None]", ["unknown"], "self.table["),
+    ("Kept", "away = t[:, None] - t", "away = t - t[:, None]", {"unknown": "self.table["}),
     (
         "Kept",
         "d = F.dropout(w, self.p, self.training)",
         "d = w = F.dropout(w, self.p)",
-        ["dropout_eval", "weights_after_dropout"],
-        "dropout",
+        {"dropout_eval": "dropout", "weights_after_dropout": "dropout"},
     ),
-    ("Capped", "(x.shape[-1] // self.heads)", "x.shape[1]", ["scale_seqlen"], "q @ k.mT"),
+    ("Capped", "(x.shape[-1] // self.heads)", "x.shape[1]", {"scale_seqlen": "q @ k.mT"}),
 ]
 
 
-@pytest.mark.parametrize("name", dict.fromkeys(name for name, *_ in BOTH))
-def test_right(check: Callable[[str, str], Report], name: str) -> None:
-    report = check(name, SOURCE)
-    assert report.ok, report
-
-
-@pytest.mark.parametrize(("name", "right", "wrong", "expected", "text"), BOTH)
-def test_wrong(
-    check: Callable[[str, str], Report], name: str, right: str, wrong: str, expected: list[str], text: str
-) -> None:
-    assert SOURCE.count(right) == 1
-    report = check(name, SOURCE.replace(right, wrong))
-    told = [f for f in report.findings if f.kind in ("mistake", "unknown") or f.id in expected]
-    assert [f.id for f in told] == expected, report
-    assert all(text in (f.where or {})["text"] for f in told), report
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

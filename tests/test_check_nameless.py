@@ -8,6 +8,7 @@ import pytest
 
 from overt.check.report import Report
 from overt.check.text.meaning import meaning
+from swapped import right_and_wrong
 
 SOURCE = '''
 """Attention whose arguments are called anything."""
@@ -115,17 +116,7 @@ BOTH = [
 ]
 
 
-@pytest.mark.parametrize("name", [name for name, *_ in BOTH])
-def test_right(check: Callable[..., Report], name: str) -> None:
-    report = check(name, SOURCE)
-    assert report.ok, str(report)
-
-
-@pytest.mark.parametrize(("name", "right", "wrong", "expected"), BOTH)
-def test_wrong(check: Callable[..., Report], name: str, right: str, wrong: str, expected: str) -> None:
-    assert SOURCE.count(right) == 1
-    report = check(name, SOURCE.replace(right, wrong))
-    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == [expected], str(report)
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
 
 
 @pytest.mark.parametrize(

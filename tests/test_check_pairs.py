@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from overt.check.report import Report
+from swapped import right_and_wrong
 
 pytest.importorskip("torch")
 
@@ -234,19 +232,4 @@ BOTH = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", dict.fromkeys(("talking", *(name for name, *_ in BOTH))))
-def test_right(check: Callable[[str, str], Report], name: str) -> None:
-    report = check(name, SOURCE)
-    assert report.ok, str(report)
-
-
-@pytest.mark.parametrize(("name", "right", "wrong", "expected"), BOTH)
-def test_wrong(
-    check: Callable[[str, str], Report], name: str, right: str, wrong: str, expected: dict[str, str]
-) -> None:
-    assert SOURCE.count(right) == 1
-    report = check(name, SOURCE.replace(right, wrong))
-    found = {f.id: f for f in report.findings if f.kind in ("mistake", "unknown")}
-    assert found.keys() == expected.keys(), str(report)
-    for one, text in expected.items():
-        assert text in (found[one].where or {"text": ""})["text"], str(report)
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH, right=("talking",))

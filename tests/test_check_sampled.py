@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
-from overt.check.report import Report
+from swapped import right_and_wrong
 
 SOURCE = '''
 """Attention in the words of its authors."""
@@ -184,32 +180,18 @@ class LineUp(nn.Module):
 
 # What is right, how it is made wrong, what that is called, and what its line says.
 BOTH = [
-    ("grouped", "torch.softmax(logits, -1)", "torch.softmax(logits, 1)", ["softmax_axis_head_or_batch"], "logits, 1"),
-    ("Deformable", "w = self.weigh(query).softmax(-1)", "w = self.weigh(query).softmax(-1) * 2", ["unknown"], "w = "),
-    ("filled", "+ S - T)", "+ S - T + 1)", ["causal_off_by_one"], "col <="),
-    ("smooth", "h**2), -1)", "h**2), 1)", ["softmax_axis_q"], "h**2), 1)"),
-    ("Stages", "k.shape[-1] ** 0.5, -1", "k.shape[-1], -1", ["scale_d"], "self.stages @"),
-    ("Looks", "(q @ k.mT / q.shape[-1] ** 0.5)", "(q @ k.mT / x.shape[-1] ** 0.5)", ["scale_dmodel"], "x.shape[-1]"),
-    ("Fibre", "torch.roll(y, self", "torch.roll(y, -self", ["unknown"], "torch.roll(y"),
-    ("Rotary", "torch.cat([angle, angle], -1)", "angle.repeat_interleave(2, -1)", ["rope_layout"], "repeat_interleave"),
-    ("Rotary", "self.rate if self.training else 0.0", "self.rate", ["dropout_eval"], "dropout_p="),
-    ("Capped", " * q.shape[-1] ** -0.5\n        s = self.cap", "\n        s = self.cap", ["scale_missing"], "q @ k"),
-    ("LineUp", ", batch_first=True", "", ["batch_first"], "self.attn"),
+    ("grouped", "torch.softmax(logits, -1)", "torch.softmax(logits, 1)", {"softmax_axis_head_or_batch": "logits, 1"}),
+    ("Deformable", "w = self.weigh(query).softmax(-1)", "w = self.weigh(query).softmax(-1) * 2", {"unknown": "w = "}),
+    ("filled", "+ S - T)", "+ S - T + 1)", {"causal_off_by_one": "col <="}),
+    ("smooth", "h**2), -1)", "h**2), 1)", {"softmax_axis_q": "h**2), 1)"}),
+    ("Stages", "k.shape[-1] ** 0.5, -1", "k.shape[-1], -1", {"scale_d": "self.stages @"}),
+    ("Looks", "(q @ k.mT / q.shape[-1] ** 0.5)", "(q @ k.mT / x.shape[-1] ** 0.5)", {"scale_dmodel": "x.shape[-1]"}),
+    ("Fibre", "torch.roll(y, self", "torch.roll(y, -self", {"unknown": "torch.roll(y"}),
+    ("Rotary", "torch.cat([angle, angle], -1)", "angle.repeat_interleave(2, -1)", {"rope_layout": "repeat_interleave"}),
+    ("Rotary", "self.rate if self.training else 0.0", "self.rate", {"dropout_eval": "dropout_p="}),
+    ("Capped", " * q.shape[-1] ** -0.5\n        s = self.cap", "\n        s = self.cap", {"scale_missing": "q @ k"}),
+    ("LineUp", ", batch_first=True", "", {"batch_first": "self.attn"}),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["statutes", *(name for name, *_ in BOTH)])
-def test_right(check: Callable[[str, str], Report], name: str) -> None:
-    report = check(name, SOURCE)
-    assert report.ok, str(report)
-
-
-@pytest.mark.parametrize(("name", "right", "wrong", "expected", "text"), BOTH)
-def test_wrong(
-    check: Callable[[str, str], Report], name: str, right: str, wrong: str, expected: list[str], text: str
-) -> None:
-    assert SOURCE.count(right) == 1
-    report = check(name, SOURCE.replace(right, wrong))
-    found = [f for f in report.findings if f.kind in ("mistake", "unknown")]
-    assert sorted(f.id for f in found) == expected, str(report)
-    assert text in (found[0].where or {"text": ""})["text"], str(report)
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH, right=("statutes",))

@@ -9,7 +9,7 @@ import pytest
 from overt.check.checking import examine
 from overt.check.process.session import Session
 from overt.check.report import CallError
-from test_check_chosen import found
+from swapped import right_and_wrong
 
 SOURCE = '''
 import numpy as np
@@ -202,17 +202,9 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["Leaven", "Bag", "Flagged", "Masked", "nearby", "Guide", "Sloped", "causal_kernel"])
-def test_it_is_right(session: Session, tmp_path: Path, name: str) -> None:
-    assert found(session, tmp_path / f"shown_{name.lower()}.py", name, SOURCE) == {}
-
-
-@pytest.mark.parametrize(("name", "was", "text", "mistake"), WRONG)
-def test_it_is_wrong(session: Session, tmp_path: Path, name: str, was: str, text: str, mistake: str) -> None:
-    assert SOURCE.count(was) == 1
-    told = found(session, tmp_path / f"shown_{name.lower()}_wrong.py", name, SOURCE.replace(was, text))
-    assert [*told] == [mistake]
-    assert "# here" in told[mistake] or "# here" not in text
+test_right, test_wrong = right_and_wrong(
+    SOURCE, WRONG, right=["Leaven", "Bag", "Flagged", "Masked", "nearby", "Guide", "Sloped", "causal_kernel"]
+)
 
 
 def test_weights_that_a_flag_asks_for_are_looked_at(session: Session, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from overt.check.report import CallError, Report
+from swapped import right_and_wrong
 
 pytest.importorskip("torch")
 
@@ -152,22 +153,7 @@ BOTH = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name, *_ in BOTH])
-def test_right(check: Callable[[str, str], Report], name: str) -> None:
-    report = check(name, SOURCE)
-    assert report.ok, str(report)
-
-
-@pytest.mark.parametrize(("name", "right", "wrong", "expected"), BOTH)
-def test_wrong(
-    check: Callable[[str, str], Report], name: str, right: str, wrong: str, expected: dict[str, str]
-) -> None:
-    assert SOURCE.count(right) == 1
-    report = check(name, SOURCE.replace(right, wrong))
-    found = {f.id: f for f in report.findings if f.kind in ("mistake", "unknown")}
-    assert found.keys() == expected.keys(), str(report)
-    for one, text in expected.items():
-        assert text in (found[one].where or {"text": ""})["text"], str(report)
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
 
 
 def test_neighbours_that_are_counted_are_not_attended_to(check: Callable[[str, str], Report]) -> None:
