@@ -16,6 +16,8 @@ from overt.torch.record.visible import Visible
 
 # A log-sum-exp up to that is exact enough to divide by.
 _LARGE = 1000
+# So many cells of weights are held at once.
+_CELLS = 1 << 20
 
 
 @dataclass(eq=False)
@@ -93,22 +95,34 @@ class Call:
         weights = (scores - lse).exp_()
         # What is hidden may be anything, and queries that see nothing have an lse of −∞.
         weights = torch.where(self.visible.rows(at, S, scores.device), weights, 0.0)
-        if self.bias is not None and self.sinks is None:
-            # Numbers as large as those that hide keys leave no place for the rest of an lse.
-            large = lse.isfinite() & (lse.abs() > _LARGE)
-            if bool(large.any()):
-                weights = torch.where(large, weights / weights.sum(-1, keepdim=True), weights)
+        if (large := self._large(lse)) is not None:
+            weights = torch.where(large, weights / weights.sum(-1, keepdim=True), weights)
         return weights
+
+    def _large(self, lse: Tensor) -> Tensor | None:
+        """Rows where numbers as large as those that hide keys leave no place for the rest of an lse, None for none."""
+        if self.bias is None or self.sinks is not None:
+            return None
+        large = lse.isfinite() & (lse.abs() > _LARGE)
+        return large if bool(large.any()) else None
 
     def at(self, keys: np.ndarray) -> Tensor:
         """Weight (B, H, T) of one key for each query: keys (B, T), −1 for none; NaN for none and for a blind query."""
-        B, H, T, S = self.sizes
+        B, H, T = self.sizes[:3]
         none, keys = keys < 0, np.maximum(keys, 0)
         place = torch.from_numpy(keys).to(self.q.device)[:, None, :, None].expand(B, H, T, 1)
+        assert self.lse is not None
         if self.weights is not None:
             found = self.weights.gather(3, place)[..., 0].to(self.wide)
-            return found.masked_fill(torch.from_numpy(none[:, None]).to(found.device), torch.nan)
+        else:
+            found = self._weighed(keys, place)
+        gone = torch.from_numpy(none[:, None]).to(found.device) | (self.lse == -torch.inf)
+        return found.masked_fill(gone, torch.nan)
+
+    def _weighed(self, keys: np.ndarray, place: Tensor) -> Tensor:
+        """The same from q, k and the lse; place: (B, H, T, 1), the keys once more."""
         assert self.lse is not None
+        B, H, T, S = self.sizes
         scores = self._against(keys).mul_(self.scale)
         if self.softcap is not None:
             scores = self.softcap * torch.tanh(scores / self.softcap)
@@ -117,8 +131,12 @@ class Call:
         # What is hidden from its query has weight 0.
         hidden = torch.from_numpy(~self.visible.at(keys)).to(scores.device)
         found = (scores - self.lse).exp_().masked_fill_(hidden, 0)
-        gone = torch.from_numpy(none[:, None]).to(scores.device) | (self.lse == -torch.inf)
-        return found.masked_fill_(gone, torch.nan)
+        if (large := self._large(self.lse)) is not None:
+            N = max(1, _CELLS // (B * H * S))
+            for at in (slice(start, start + N) for start in range(0, T, N)):
+                if bool(large[:, :, at].any()):
+                    found[:, :, at] = self.rows(at).gather(3, place[:, :, at])[..., 0]
+        return found
 
     def _against(self, keys: np.ndarray) -> Tensor:
         """Each query times a key of its own, (B, T): (B, H, T)."""

@@ -65,8 +65,8 @@ def sdpa(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> tuple[Tensor, Call]:
-    """Run it, and say what it was.  origins: of what was multiplied, which tell samples from heads."""
+) -> tuple[Tensor, Call, np.ndarray | None]:
+    """Run it, and say what it was, and how ``four`` ordered its rows.  origins: of what was multiplied."""
     output = tap.run(
         SDPA, (query, key, value, attn_mask, dropout_p, is_causal), {"scale": scale, "enable_gqa": enable_gqa}
     )
@@ -75,9 +75,10 @@ def sdpa(
     leading = output.shape[:-2]
     q, k, v, y = (four(x.detach(), batch, order, leading) for x in (query, key, value, output))
     (B, H, T, D), S = q.shape, k.shape[2]
-    if not enable_gqa and k.shape[1] != H:
+    if not enable_gqa and not H == k.shape[1] == v.shape[1] == y.shape[1]:
         # torch broadcasts the axis of heads too.
-        k, v = (x.expand(B, H, *x.shape[2:]) for x in (k, v))
+        H = y.shape[1]
+        q, k, v = (x.expand(B, H, *x.shape[2:]) for x in (q, k, v))
     seen, bias = Visible.causal(T, S, 0) if is_causal else Visible.everything(S), None
     if isinstance(attn_mask, CausalBias):
         offset = S - T if attn_mask.variant == CausalVariant.LOWER_RIGHT else 0
@@ -91,7 +92,8 @@ def sdpa(
     lse = lse_of(tap, B, H, T, wide) if order is None else lse_of(tap, 1, B * H, T, wide)
     if order is not None and lse is not None:
         lse = _ordered(lse[0], order)
-    return output, Call("sdpa", q, k, v, y, float(scale), seen, bias, lse=lse, dropped=dropout_p > 0, grad=grad)
+    call = Call("sdpa", q, k, v, y, float(scale), seen, bias, lse=lse, dropped=dropout_p > 0, grad=grad)
+    return output, call, order
 
 
 def flex(args: Any, result: Any) -> Call:
@@ -115,14 +117,16 @@ def flex(args: Any, result: Any) -> Call:
 def given(used: Use) -> Call:
     """Weights that a softmax of somebody's own code gave, and the values that they mixed."""
     weights, values, output, order = used.weights, used.values, used.output, used.order
-    batch = torch.broadcast_shapes(weights.shape[:-3], values.shape[:-3])  # type: ignore[no-untyped-call]
     leading = output.shape[:-2]
-    if order is None and values.ndim > 2 and weights.ndim == values.ndim == 3:
-        weights, values = (x.expand(*leading, *x.shape[1:]) for x in (weights, values))
-    w, y = (four(x.detach(), batch, order, leading) for x in (weights, output))
-    v = _shared(values, order, leading) if order is not None else four(values.detach(), batch, order, leading)
+    # Weights may be shared by samples and heads; values that heads share are so kept.
+    weights, values = weights.detach().expand(*leading, *weights.shape[-2:]), values.detach()
+    w, y = (four(x, leading[:-1], order, leading) for x in (weights, output.detach()))
+    if order is not None:
+        v = _shared(values, order, leading)
+    else:
+        values = values[(None,) * (output.ndim - values.ndim)]
+        v = four(values.expand(*leading[:-1], *values.shape[-3:]), leading[:-1], None, leading)
     B, H, T, S = w.shape
-    v = v.expand(B, v.shape[1], *v.shape[2:])
     nothing = w.new_empty((B, H, T, 0)), w.new_empty((B, v.shape[1], S, 0))
     return Call("softmax", *nothing, v, y, 1.0, Visible.everything(S), weights=w, dropped=used.dropped)
 
@@ -156,8 +160,8 @@ def _shared(values: Tensor, order: np.ndarray, leading: torch.Size) -> Tensor:
     own, n = values.shape[:-2], len(leading)
     straight = np.array_equal(order.ravel(), np.arange(B * H))
     if straight and n > 2 and own == (*leading[:-1], 1) and prod(own) % B == 0:
-        return values.detach().reshape(B, -1, *values.shape[-2:])
-    return four(values.detach(), torch.Size(), order, leading)
+        return values.reshape(B, -1, *values.shape[-2:])
+    return four(values, torch.Size(), order, leading)
 
 
 def four(x: Tensor, batch: torch.Size, order: np.ndarray | None, leading: torch.Size) -> Tensor:
@@ -169,6 +173,12 @@ def four(x: Tensor, batch: torch.Size, order: np.ndarray | None, leading: torch.
     if x.ndim == 3:
         return x[:, None]
     return x.expand(*batch, *x.shape[-3:]).reshape(prod(batch), *x.shape[-3:])
+
+
+def placed(x: Tensor, order: np.ndarray | None, shape: torch.Size) -> Tensor:
+    """(B, H, N, C) as the tensor (…, N, C) that ``four`` made it of."""
+    x = x.flatten(0, 1)
+    return (x if order is None else x[torch.from_numpy(order.argsort(axis=None)).to(x.device)]).reshape(shape)
 
 
 def four_or_fewer(mask: Tensor, batch: torch.Size, ndim: int, order: np.ndarray | None, leading: torch.Size) -> Tensor:
