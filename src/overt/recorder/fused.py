@@ -111,7 +111,8 @@ class Written:
 
     def moved(self, operation: Operation) -> Operation:
         """One with the numbers that its sources have now."""
-        return replace(operation, sources=tuple(None if s is None else self.now[s] for s in operation.sources))
+        sources = tuple(None if s is None else self.now[s] for s in operation.sources)
+        return operation if sources == operation.sources else replace(operation, sources=sources)
 
     def keep(self, operation: Operation) -> _Value:
         """One as it is; gives its result."""
