@@ -120,7 +120,9 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
     if constant(share, 1) and not level:
         return Kind("shift", detail="row")
     scaled = constant_ratio(x[live], y[live])
-    if scaled is not None and (finite | (x == y)).all():
+    # One row that is divided by its sum, the others being 0, is multiplied by a number too.
+    alone = (y != 0).any(1).sum() == 1 and ones.any() and (x[finite] >= 0).all()
+    if scaled is not None and not alone and (finite | (x == y)).all():
         return Kind("scale", scaled)
     if constant(gap, 1):
         return Kind("shift", detail="row")

@@ -137,7 +137,7 @@ class Walk(State):
         kind, x, y, raw = step.kind, step.x, step.y, self.phase == "raw"
         if (
             raw
-            and kind.name in ("scale", "rowscale")
+            and kind.name in ("scale", "rowscale", "normalise")
             and np.allclose(y.sum(1), 1, rtol=1e-6)
             and self._normalises(x, y)
         ):
