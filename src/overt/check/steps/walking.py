@@ -118,7 +118,7 @@ class Walk(State):
             self.note("softmax", "held", "there is none: each weight is the sigmoid of its score", line)
             return False
         cosines = raw and kind.name in ("rowscale", "unknown")
-        if cosines and (self._cosines(core.steps[0][1], y) or self._cosines(x, y)):
+        if cosines and (self._cosines(core.steps[0][1], y) or self._cosines(x, y) or self._on_a_sphere(x, y)):
             self.learned, self.before = True, None
             return True
         if kind.name in ("term", "bias", "unknown") and self._largest(x, y):
@@ -225,14 +225,16 @@ class Walk(State):
             self._drops(step, times)
             self.strange = [one for one in self.strange if one.kind.name != "scale"]
             return
-        if self.phase == "prob" and (cells.any(1) == cells.all(1)).all():
+        whole = (cells.any(1) == cells.all(1)).all()
+        if self.phase == "prob" and whole:
             # A query that attends to nothing changes no other weight.
             return
         if self.phase == "prob":
             self.tentative.append((step, self.hidden))
-        # What is filled after that, or has no weight in the end, was cleared for it.
+        # What is filled after that, or has no weight in the end, was cleared for it; and of a query all of whose scores
+        # are 0 no key is hidden.
         elif self.phase == "raw" and not (
-            any((z[cells] < pipeline.LOW).all() for _, z in rest) or (rest[-1][1][cells] == 0).all()
+            whole or any((z[cells] < pipeline.LOW).all() for _, z in rest) or (rest[-1][1][cells] == 0).all()
         ):
             says = "Hidden scores become 0, and exp(0) is 1."
             self.fail("mask", "mask_times_scores", step.line, says, -np.inf, step.y[cells])
@@ -339,6 +341,16 @@ class Walk(State):
         norms = self._laid(queries[:, :, None] * keys[:, None])
         with np.errstate(all="ignore"):
             return norms is not None and constant(y * norms / x, tolerance=1e-4)
+
+    def _on_a_sphere(self, x: np.ndarray, y: np.ndarray) -> bool:
+        """Whether scores were divided by their norms along an axis, such as that of the queries (Lee et al. 2018)."""
+        shape = (*self.core.shape, x.shape[1])
+        one, two = x.reshape(shape), y.reshape(shape)
+        for axis in (axis for axis, n in enumerate(shape) if n > 2):
+            norms = np.linalg.norm(one, axis=axis, keepdims=True)
+            if near(two, one / np.where(norms > 0, norms, 1)):
+                return True
+        return False
 
     def _unrounded(self, x: np.ndarray, y: np.ndarray) -> bool:
         """Whether keys, or values, are whole numbers, and a factor of each makes them, nearly, what was rounded."""
