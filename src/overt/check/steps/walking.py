@@ -459,7 +459,9 @@ class Walk(State):
             self.note("mixing", "not tried", "a decay stands where a softmax would", step.line)
             return
         linear |= self.phase == "raw" and operation.name in FACTORS and not self._dependent(operation)
-        if step.kind.name == "function" or linear or several:
+        # What has no value, such as a power of a negative number, was given what is not meant.
+        beyond = np.isnan(operation.host).any() and all(np.isfinite(x).all() for x in operation.operands)
+        if step.kind.name == "function" or linear or several or beyond:
             self.note("scores", "not tried", f"{operation.name} is no step of plain attention", step.line)
         else:
             says = f"{operation.name} makes of the scores what no step of attention does."
