@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from overt.recorder.core import Core
+from overt.recorder.edges import EDGES
 from overt.recorder.flow import close, constant_ratio
 from overt.recorder.operations import Operation
 
@@ -236,7 +237,9 @@ def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[
         if not over:
             return None, True
         mixed = core.operations[core.mix.number].detail not in GIVEN
-        rows = bool(over & set(core.mix.rows)) and (mixed or any(_asks(core, a) for a in axes if a < len(labels)))
+        # Of the edges of a graph, rows are the nodes that these end at.
+        queries = {*core.mix.rows, *(labels[:1] if core.operations[core.mix.number].detail == EDGES else ())}
+        rows = bool(over & queries) and (mixed or any(_asks(core, a) for a in axes if a < len(labels)))
         if keys:
             # All that there is are samples, where none of it are queries.
             every = over == {a for a, length in zip(labels, shape, strict=False) if length > 1}
