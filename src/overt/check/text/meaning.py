@@ -97,6 +97,8 @@ def _said(rest: str) -> str | None:
     rest = re.sub(r"\bkeeps?\b[^.;,]{0,40}?\b(away|out|off|apart)\b", "hidden", rest)
     # What is said first is not what it is not.
     rest = re.sub(r"(?<=\w) *,? (and|but) (is |are |was |were )?not \w+", "", rest)
+    # Nor is it what it need not be.
+    rest = re.sub(r",?( and| but| which)?( it| they)? need(s|ed)? ?(not|n't)\b[^.;]*", "", rest)
     # Nothing of something is what that is not.
     some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
     rest = re.sub(
