@@ -328,6 +328,10 @@ def made_in(file: str, line: int, look: str) -> int:
             beside = [n for f in functions.values() if inside[-1] in (some := [*statements(f)]) for n in some]
             made = [n for n in beside if isinstance(n, ast.Assign) and re.search(look, lines[n.lineno - 1])
                     and any(_name(place) in taken for place, _ in assigned(n))]  # fmt: skip
+        if len(made) > 1:
+            # Of several, what it is rather made of.
+            first = look.partition("|")[0]
+            made = [n for n in made if re.search(first, "".join(lines[n.lineno - 1 : n.end_lineno]))]
         if len(made) != 1:
             break
         line = made[0].lineno
