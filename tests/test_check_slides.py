@@ -1,4 +1,4 @@
-"""What seemed wrong and is not: ranges that are told, rows of nothing, states of zeros, what lies outside; and lines."""
+"""What seemed wrong and is not: ranges that are told, rows of nothing, states of zeros, what lies outside."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _summed(
         own = [i for i in range(len(operation.operands)) if reach_of(operation, i, reach)]
         parts = _parts(operations, reach, operation, axis_here) if operation.name in ADDS | _JOINS else []
         # A state that begins as zeros depends on no argument.
-        if len(own) > 1 and parts or any(not part.reach for part in parts):
+        if (len(own) > 1 and parts) or any(not part.reach for part in parts):
             wide = [p for p in parts if p.value.ndim > 1]
             joined = operation.name in _JOINS
             return Sum(wide, number, axis_here, bent, joined) if len(wide) > 1 else None

@@ -234,7 +234,9 @@ class Walk(State):
         # What is filled after that, or has no weight in the end, was cleared for it; and of a query all of whose scores
         # are 0, as others' are not, no key is hidden.
         elif self.phase == "raw" and not (
-            (whole and not cells.all()) or any((z[cells] < pipeline.LOW).all() for _, z in rest) or (rest[-1][1][cells] == 0).all()
+            (whole and not cells.all())
+            or any((z[cells] < pipeline.LOW).all() for _, z in rest)
+            or (rest[-1][1][cells] == 0).all()
         ):
             says = "Hidden scores become 0, and exp(0) is 1."
             self.fail("mask", "mask_times_scores", step.line, says, -np.inf, step.y[cells])

@@ -9,8 +9,8 @@ from string import ascii_uppercase
 from typing import Any
 
 from overt.check.text.promises import Promises
-from overt.check.text.read import Read
 from overt.check.text.ranges import Range, ranges
+from overt.check.text.read import Read
 from overt.check.text.reading import read
 from overt.check.text.roles import Argument, constructor_role, role, settled
 from overt.check.text.shapes import layout_of, shapes

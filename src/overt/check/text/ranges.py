@@ -34,7 +34,10 @@ class Range(NamedTuple):
 
 
 def ranges(text: str, names: Sequence[str]) -> dict[str, Range]:
-    """The ranges that are told of arguments, as in ``gate (B,) in (0, 1)``, ``beta (B,) > 0``, ``w (B, N) sums to 1``."""
+    """The ranges that are told of arguments.
+
+    As in ``gate (B,) in (0, 1)``, ``beta (B,) > 0``, ``w (B, N) sums to 1``.
+    """
     found: dict[str, Range] = {}
     known = "|".join(map(re.escape, names)) or "(?!)"
     for one in re.finditer(rf"(?<![\w.])({known})\s*:?\s*[(\[][^()\[\]]*[)\]][ \t]*(?:float\w*)?[:,]?\s*", text):
