@@ -349,8 +349,10 @@ class Walk(State):
         shape = (*self.core.shape, x.shape[1])
         one, two = x.reshape(shape), y.reshape(shape)
         for axis in (axis for axis, n in enumerate(shape) if n > 2):
-            norms = np.linalg.norm(one, axis=axis, keepdims=True)
-            if near(two, one / np.where(norms > 0, norms, 1)):
+            with np.errstate(all="ignore"):
+                norms = np.linalg.norm(one, axis=axis, keepdims=True)
+                normed = one / np.where(norms > 0, norms, 1)
+            if near(two, normed):
                 return True
         return False
 
