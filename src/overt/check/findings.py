@@ -10,7 +10,17 @@ from typing import Any
 
 from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.check.report import Entry, Finding, Kind, Report
-from overt.check.text.lines import called_at, counted_at, decided, documented, function_at, keyed, made_in, repeated_at
+from overt.check.text.lines import (
+    called_at,
+    calls_of,
+    counted_at,
+    decided,
+    documented,
+    function_at,
+    keyed,
+    made_in,
+    repeated_at,
+)
 from overt.check.text.roles import Argument
 
 # What is looked for in these is rather the last such line.
@@ -204,9 +214,9 @@ class Findings:
             if name in _LATER and file:
                 at = {n: function_at(file, n) for n in set().union(*every)}
                 own = self.description["method"] or self.description["name"]
-                every = []
+                every, onward = [], calls_of(file, own)
                 for part in (found[:2], found[2:4], found[4:]):
-                    called = [[n for n in hits if at[n] == own] for hits in part]
+                    called = [[n for n in hits if at[n] in names] for names in ({own}, onward) for hits in part]
                     rest = [[n for n in hits if at[n] != "__init__"] for hits in part]
                     # What changes the mode changes what is dropped.
                     modes = [[n for n in hits if at[n] in _MODES] for hits in part if name == "dropout_stuck_off"]

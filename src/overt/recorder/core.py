@@ -273,7 +273,13 @@ def _back(
         seen.add(number)
         operation = operations[number]
         # Sums on the way may be the softmax's own, but those are smaller.
-        if products[number] is not None and (operation.name not in SUMMED or operation.host.size >= size):
+        made = products[number]
+        if made is not None and (operation.name not in SUMMED or operation.host.size >= size):
+            if any(operation.host.shape[axis] > 1 for axis in sums_to_one(operation.host)):
+                # What sums to 1 itself is no score: it mixes weights, as where these are shifted.
+                operands = zip((made.left, made.right), made.sources, strict=True)
+                open_ += [(s, [*path, number], fewer) for x, s in operands if s is not None and sums_to_one(x)]
+                continue
             # Heads that are others in number are those of products, and of nothing that is added up.
             if not fewer or _of_data(operation, data):
                 found.append((number, path))

@@ -499,6 +499,9 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
             # Of weights, the numbers are small.
             weights = len(shape) > 1 and not set(kind) & set("BTSNnX")
             arrays[key] = random.normal(size=shape) * (n.W**-0.5 if weights else 1)
+            if path[0] in interface.ranges and len(path) == 1 and not set(kind) & set("DWUEP"):
+                # Features may be of either sign all the same, or they would be taken for what is mapped first.
+                arrays[key] = interface.ranges[path[0]].put(arrays[key])
         return {"array": key}
 
     found = {a.name: spec((a.name,)) for a in interface.arguments if (a.name,) in kinds}

@@ -94,8 +94,9 @@ def _summed(
         if axis_here is None:
             return None
         own = [i for i in range(len(operation.operands)) if reach_of(operation, i, reach)]
-        if operation.name in ADDS | _JOINS and len(own) > 1:
-            parts = _parts(operations, reach, operation, axis_here)
+        parts = _parts(operations, reach, operation, axis_here) if operation.name in ADDS | _JOINS else []
+        # A state that begins as zeros depends on no argument.
+        if (len(own) > 1 and parts) or any(not part.reach for part in parts):
             wide = [p for p in parts if p.value.ndim > 1]
             joined = operation.name in _JOINS
             return Sum(wide, number, axis_here, bent, joined) if len(wide) > 1 else None
@@ -132,12 +133,12 @@ def _axis(host: np.ndarray, x: np.ndarray, axis: int) -> int | None:
 def _parts(
     operations: Sequence[Operation], reach: Sequence[frozenset[str]], operation: Operation, axis: int
 ) -> list[Part]:
-    """The terms of a sum, or the pieces of what was joined, of sums in it too; constants aside."""
+    """The terms of a sum, or the pieces of what was joined, of sums in it too; constants that no map made aside."""
     found: list[Part] = []
     joins = operation.name in _JOINS
     for i, x in enumerate(operation.operands):
         mine = reach_of(operation, i, reach)
-        if not mine or (not joins and x.ndim < 2) or (joins and x.ndim != operation.host.ndim):
+        if (not joins and x.ndim < 2) or (joins and x.ndim != operation.host.ndim):
             continue
         source = operation.sources[i]
         inner = operations[source] if source is not None else None
@@ -147,7 +148,9 @@ def _parts(
                 found += more
                 continue
         value = x if joins else np.broadcast_to(x, operation.host.shape)
-        found.append(_part(operations, reach, source, value, mine, axis))
+        part = _part(operations, reach, source, value, mine, axis)
+        if mine or (part.mapped and not joins and not _varies(part, axis)):
+            found.append(part)
     return found
 
 
@@ -174,7 +177,8 @@ def _part(
                     break
             return Part(value, mine, True)
         operation = operations[source]
-        own = [i for i in range(len(operation.operands)) if reach_of(operation, i, reach)]
+        # What depends on no argument is a view of what stands first.
+        own = [i for i in range(len(operation.operands)) if reach_of(operation, i, reach)] or [0]
         if operation.name not in _LINEAR or len(own) != 1:
             break
         source = operation.sources[own[0]]

@@ -254,7 +254,9 @@ def _linear(
         yield Told(step, "alibi_sign", made or line, "The farther a key is, the more it is rewarded.", -slopes, slopes)
         if how is None:
             return
-    # The plain formula for any number of heads is many people's own.
+    # The plain formula for any number of heads is many people's own, and right for those that are said to be meant.
+    if how == "formula" and intended.get("powers of two"):
+        how = ""
     if how and ((intended.get("alibi") and sign[0] > 0) or how != "formula"):
         made = made_at(operations, lambda x: x.size == H and bool(np.allclose(np.abs(x.ravel()), size)), line)
         yield Told(step, "alibi_slopes", made, "The slopes are none of the paper's.", slopes_of(H, None), size)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from overt.recorder.core import Core
+from overt.recorder.edges import EDGES
 from overt.recorder.flow import close, constant_ratio
 from overt.recorder.operations import Operation
 
@@ -120,7 +121,9 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
     if constant(share, 1) and not level:
         return Kind("shift", detail="row")
     scaled = constant_ratio(x[live], y[live])
-    if scaled is not None and (finite | (x == y)).all():
+    # One row that is divided by its sum, the others being 0, is multiplied by a number too.
+    alone = (y != 0).any(1).sum() == 1 and ones.any() and (x[finite] >= 0).all()
+    if scaled is not None and not alone and (finite | (x == y)).all():
         return Kind("scale", scaled)
     if constant(gap, 1):
         return Kind("shift", detail="row")
@@ -234,7 +237,9 @@ def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[
         if not over:
             return None, True
         mixed = core.operations[core.mix.number].detail not in GIVEN
-        rows = bool(over & set(core.mix.rows)) and (mixed or any(_asks(core, a) for a in axes if a < len(labels)))
+        # Of the edges of a graph, rows are the nodes that these end at.
+        queries = {*core.mix.rows, *(labels[:1] if core.operations[core.mix.number].detail == EDGES else ())}
+        rows = bool(over & queries) and (mixed or any(_asks(core, a) for a in axes if a < len(labels)))
         if keys:
             # All that there is are samples, where none of it are queries.
             every = over == {a for a, length in zip(labels, shape, strict=False) if length > 1}

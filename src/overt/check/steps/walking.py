@@ -118,7 +118,7 @@ class Walk(State):
             self.note("softmax", "held", "there is none: each weight is the sigmoid of its score", line)
             return False
         cosines = raw and kind.name in ("rowscale", "unknown")
-        if cosines and (self._cosines(core.steps[0][1], y) or self._cosines(x, y)):
+        if cosines and (self._cosines(core.steps[0][1], y) or self._cosines(x, y) or self._on_a_sphere(x, y)):
             self.learned, self.before = True, None
             return True
         if kind.name in ("term", "bias", "unknown") and self._largest(x, y):
@@ -137,7 +137,7 @@ class Walk(State):
         kind, x, y, raw = step.kind, step.x, step.y, self.phase == "raw"
         if (
             raw
-            and kind.name in ("scale", "rowscale")
+            and kind.name in ("scale", "rowscale", "normalise")
             and np.allclose(y.sum(1), 1, rtol=1e-6)
             and self._normalises(x, y)
         ):
@@ -225,14 +225,18 @@ class Walk(State):
             self._drops(step, times)
             self.strange = [one for one in self.strange if one.kind.name != "scale"]
             return
-        if self.phase == "prob" and (cells.any(1) == cells.all(1)).all():
+        whole = (cells.any(1) == cells.all(1)).all()
+        if self.phase == "prob" and whole:
             # A query that attends to nothing changes no other weight.
             return
         if self.phase == "prob":
             self.tentative.append((step, self.hidden))
-        # What is filled after that, or has no weight in the end, was cleared for it.
+        # What is filled after that, or has no weight in the end, was cleared for it; and of a query all of whose scores
+        # are 0, as others' are not, no key is hidden.
         elif self.phase == "raw" and not (
-            any((z[cells] < pipeline.LOW).all() for _, z in rest) or (rest[-1][1][cells] == 0).all()
+            (whole and not cells.all())
+            or any((z[cells] < pipeline.LOW).all() for _, z in rest)
+            or (rest[-1][1][cells] == 0).all()
         ):
             says = "Hidden scores become 0, and exp(0) is 1."
             self.fail("mask", "mask_times_scores", step.line, says, -np.inf, step.y[cells])
@@ -339,6 +343,18 @@ class Walk(State):
         norms = self._laid(queries[:, :, None] * keys[:, None])
         with np.errstate(all="ignore"):
             return norms is not None and constant(y * norms / x, tolerance=1e-4)
+
+    def _on_a_sphere(self, x: np.ndarray, y: np.ndarray) -> bool:
+        """Whether scores were divided by their norms along an axis, such as that of the queries (Lee et al. 2018)."""
+        shape = (*self.core.shape, x.shape[1])
+        one, two = x.reshape(shape), y.reshape(shape)
+        for axis in (axis for axis, n in enumerate(shape) if n > 2):
+            with np.errstate(all="ignore"):
+                norms = np.linalg.norm(one, axis=axis, keepdims=True)
+                normed = one / np.where(norms > 0, norms, 1)
+            if near(two, normed):
+                return True
+        return False
 
     def _unrounded(self, x: np.ndarray, y: np.ndarray) -> bool:
         """Whether keys, or values, are whole numbers, and a factor of each makes them, nearly, what was rounded."""
@@ -447,7 +463,9 @@ class Walk(State):
             self.note("mixing", "not tried", "a decay stands where a softmax would", step.line)
             return
         linear |= self.phase == "raw" and operation.name in FACTORS and not self._dependent(operation)
-        if step.kind.name == "function" or linear or several:
+        # What has no value, such as a power of a negative number, was given what is not meant.
+        beyond = np.isnan(operation.host).any() and all(np.isfinite(x).all() for x in operation.operands)
+        if step.kind.name == "function" or linear or several or beyond:
             self.note("scores", "not tried", f"{operation.name} is no step of plain attention", step.line)
         else:
             says = f"{operation.name} makes of the scores what no step of attention does."

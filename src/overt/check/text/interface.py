@@ -9,6 +9,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from overt.check.text.promises import Promises
+from overt.check.text.ranges import Range, ranges
 from overt.check.text.read import Read
 from overt.check.text.reading import read
 from overt.check.text.roles import Argument, constructor_role, role, settled
@@ -102,6 +103,11 @@ class Interface(Promises):
     def read(self) -> Read:
         """What its code asks of its arguments."""
         return read(self.whole, [a.name for a in self.arguments])
+
+    @cached_property
+    def ranges(self) -> dict[str, Range]:
+        """Where its documentation says that the numbers of arguments lie."""
+        return ranges(self.shaped, [a.name for a in self.arguments])
 
     @cached_property
     def whole(self) -> str:

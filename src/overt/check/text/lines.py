@@ -79,6 +79,13 @@ def function_at(file: str, line: int) -> str | None:
     return inside[-1] if inside else None
 
 
+def calls_of(file: str, name: str) -> set[str]:
+    """What functions of a name call, by its last name."""
+    nodes = statements(parsed("".join(linecache.getlines(file))))
+    own = (n for n in nodes if isinstance(n, ast.FunctionDef) and n.name == name)
+    return {_name(n) for function in own for n in ast.walk(function) if isinstance(n, ast.Call)}
+
+
 def returned_at(file: str, line: int, last: int) -> int | None:
     """Where what a line names is returned by the function that it and a later line are in; None where it is not."""
     tree = parsed("".join(linecache.getlines(file)))
@@ -280,8 +287,13 @@ def keyed(file: str, line: int, deep: int = 1) -> int:
         return made[-1] if made else line
     # Or it is told what to look things up by.
     told = {a.arg for a in function.args.args} & names
-    calls = {n.lineno for n in ast.walk(tree) if told and isinstance(n, ast.Call) and _name(n) == function.name}
-    return keyed(file, calls.pop(), deep - 1) if len(calls) == 1 else line
+    calls = {n.lineno: n for n in ast.walk(tree) if told and isinstance(n, ast.Call) and _name(n) == function.name}
+    if len(calls) != 1:
+        return line
+    ((first, call),) = calls.items()
+    made_at = keyed(file, first, deep - 1)
+    # What is handed on as it is was not made there.
+    return line if made_at == first and all(isinstance(x, ast.Name) for x in call.args) else made_at
 
 
 def makers_in(file: str | None, text: str) -> Iterator[str]:
@@ -328,6 +340,10 @@ def made_in(file: str, line: int, look: str) -> int:
             beside = [n for f in functions.values() if inside[-1] in (some := [*statements(f)]) for n in some]
             made = [n for n in beside if isinstance(n, ast.Assign) and re.search(look, lines[n.lineno - 1])
                     and any(_name(place) in taken for place, _ in assigned(n))]  # fmt: skip
+        if len(made) > 1:
+            # Of several, what it is rather made of.
+            first = look.partition("|")[0]
+            made = [n for n in made if re.search(first, "".join(lines[n.lineno - 1 : n.end_lineno]))]
         if len(made) != 1:
             break
         line = made[0].lineno

@@ -28,6 +28,9 @@ _ABROAD = (
     ),
     ("no", r"kein\w*|geen|ohne|zonder|sans|sin|senza|sem|bez"),
 )
+# What stands before the name of a thing, and what says where others are.
+_SOME = r"( the| an?| any| all| every| each| its)?( \w+'s)?"
+_PLACES = "outside|beyond|behind|past|after|inside|within"
 _PLAINLY = "mask|ignore|pad|drop|hid|block|not|keep|attend|allow|visible|valid"
 
 
@@ -63,13 +66,13 @@ def meaning(line: str, booleans: bool) -> str | None:
         return "drop" if marked.group(1)[:3] in ("inv", "pad", "mas", "ign", "hid") else "keep"
     # One of something for each of others is a number of things.
     yes = re.search(
-        r"(?<![\w.-])(true|1(?:\.0)?s?|ones|non-?zero|one(?! (\w+ )?(for (each|every)|per|a|an)\b))(?!\.?\w)[^.;,0]{0,12}?(=|:|\b(means?|marks?|indicates?|is|are|will be|where|for|at|on|to|sur|pour|para|sobre|auf|für|bei|keeps?|drops?|may|hides?|blocks?|allows?)\b|,|->|→|-)",
+        rf"(?<![\w.-])(true|1(?:\.0)?s?|ones|non-?zero|one(?! (\w+ )?(for (each|every)|per|a|an)\b))(?!\.?\w)[^.;,0]{{0,12}}?(=|:|(?<=true )({_PLACES})\b|\b(means?|marks?|indicates?|is|are|will be|where|for|at|on|to|sur|pour|para|sobre|auf|für|bei|keeps?|drops?|may|hides?|blocks?|allows?)\b|,|->|→|-)",
         line,
     )
     if yes and (says := _said(re.split(r"\bfalse\b|\b0s?\b|\bzero", line[yes.end(1) :][:70])[0])):
         return says
     no = re.search(
-        r"(?<![\w.-])(false|0(?:\.0)?s?|zeros?)(?!\.?\w)\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
+        rf"(?<![\w.-])(false|0(?:\.0)?s?|zeros?)(?!\.?\w)\s*(=|:|(?<=false )({_PLACES})\b|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
         line,
     )
     rest = line[no.end(1) :][:50] if no else ""
@@ -94,6 +97,8 @@ def _said(rest: str) -> str | None:
     rest = re.sub(r"\bkeeps?\b[^.;,]{0,40}?\b(away|out|off|apart)\b", "hidden", rest)
     # What is said first is not what it is not.
     rest = re.sub(r"(?<=\w) *,? (and|but) (is |are |was |were )?not \w+", "", rest)
+    # Nor is it what it need not be.
+    rest = re.sub(r",?( and| but| which)?( it| they)? need(s|ed)? ?(not|n't)\b[^.;]*", "", rest)
     # Nothing of something is what that is not.
     some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
     rest = re.sub(
@@ -101,10 +106,17 @@ def _said(rest: str) -> str | None:
     )
     rest = re.sub(rf"\b(no|without|absence of)( an?| any| real| valid| actual)* ({some})\b", "hidden", rest)
     rest = re.sub(
-        r"\b(empty|absent|unused|unseen|dead|missing|lost|broken|deleted|removed|rejected|suspended|withdrawn|cancell?ed|faulty|corrupt\w*|outside|filler|fill(s|ing|ed up)?\b|(leaves?|left)\b[^.;,]*\bout|(after|past|beyond|behind) the (end|last))\b",
+        r"\b(empty|absent|unused|unseen|dead|missing|lost|broken|deleted|removed|rejected|suspended|withdrawn|cancell?ed|faulty|corrupt\w*|outside|filler|fill(s|ing|ed up)?\b|(leaves?|left)\b[^.;,]*\bout|(after|past|beyond|behind) the (end|last)|(after|past|beyond|behind)(?= (the |its )?(real|valid|actual)))\b",
         "hidden",
         rest,
     )
+    # What it lies outside of, or fills up, is something else.
+    rest = re.sub(
+        rf"\b(hidden|pad\w*)( of| from| around| beside| behind| after| beyond| past)?{_SOME} (real|valid|actual)( \w+)?",
+        r"\1",
+        rest,
+    )
+    rest = re.sub(rf"\bnot (in|inside|within|on|(a )?part of|of|from){_SOME} (real|valid|actual)\b", "hidden", rest)
     if re.search(
         r"(not|never|don't|cannot|n't)( |$|[.,;])|mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible|invalid",
         rest,

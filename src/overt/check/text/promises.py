@@ -86,6 +86,7 @@ class Promises(Hiding):
             "pairs": (len(lengths) > 1 and "1" not in lengths) or bool(re.search(
                 r"\b[a-z]_\{?[a-z],? ?[a-z]\}?\s*=", self.described + self.description.get("told", "")
             )),
+            "powers of two": self.powers_of_two,
             "alibi": bool(re.search(
                 r"alibi|press et al|linear bias", around + self.description.get("told", "").lower()
             )),

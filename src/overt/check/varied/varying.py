@@ -158,9 +158,17 @@ def kinder(caller: Caller, found: Found, made: beside.Made) -> Found:
         fewer = added or len(judged.get("faults", ())) < best.faults
         # Where every query sees itself alone there is nothing to be wrong.
         fewer = fewer and judged.get("facts", {}).get("reach") != 0
+        fewer = fewer and not _untold(best.judged, judged)
         if judged.get("cores") and judged["shapes"] == found.judged["shapes"] and fewer:
             best = Found(found.lost, handle, guess, judged, kinds_of(face, guess), found.one)
     return best
+
+
+def _untold(before: dict[str, Any], judged: dict[str, Any]) -> bool:
+    """Whether a step that was wrong before is only not tried now, as where all keys are hidden."""
+    steps = {fault["step"] for fault in before.get("faults", ())} - {f["step"] for f in judged.get("faults", ())}
+    outcomes = [{e["outcome"] for e in judged.get("ledger", ()) if e["step"].endswith(step)} for step in steps]
+    return {"not tried"} in outcomes
 
 
 def _fitting(caller: Caller, found: Found, made: beside.Made) -> list[Guess]:
