@@ -250,6 +250,7 @@ class _Judge(Blocks):
             self._reordered()
             return
         if self._keyless():
+            self._made()
             return
         if core.place is None:
             self._lost()

@@ -61,9 +61,9 @@ class Promises(Hiding):
             "causal": True if self.declared_causal or self._made_causal else None,
             "last queries": bool(re.search(_LAST, " ".join((around + self.description.get("told", "").lower()).split()))),
             "hides keys alone": not self.has("mask") and (self.has("padding") or self.has("lengths")),
-            # By its name, or the formula that its module gives: tanh(W [c; h]).
+            # By its name, or the formula that is given: tanh(W [c; h]), in either order.
             "luong": "luong" in told or bool(re.search(
-                r"\btanh\W{0,2}w\w*\W{0,4}c\w*\W{0,4}[;,]\W{0,3}[hs]", self.description.get("told", "").lower()
+                r"\btanh\W{0,2}w\w*\W{0,4}(c\w*\W{0,4}[;,]\W{0,3}[hs]|[hs]\w*\W{0,4}[;,]\W{0,3}c)", self._module_prose
             )),
             "asks": self._asks,
             "offsets": self._offsets,
