@@ -268,7 +268,9 @@ class Promises(Hiding):
         between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
         prose = re.sub(rf"{_RANGE}(?=(?:the )?[qkv])", "", self._packed_prose)
         if re.search(
-            r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every|by|for) (attention )?head( \d)?\b.{0,45}\bq(uery)?(_\w)?\b.{0,30}\bk(ey)?(_\w)?\b|\bq(uery)?\b.{0,60}of head 0",
+            r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every|by|for) (attention )?head( \d)?\b.{0,45}\bq(uery)?(_\w)?\b.{0,30}\bk(ey)?(_\w)?\b|\bq(uery)?\b.{0,60}of head 0"
+            # All of one head, before anything is said of the next one.
+            r"|\bhead [01]\b((?!\bhead \w).){0,60}\bq(uer(y|ies))?\b((?!\bhead \w).){0,40}\bk(eys?)?\b",
             " ".join(prose.split()),
         ):
             return "heads first"
