@@ -319,9 +319,9 @@ def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
 
 
 def _dropped_too(pairs: Sequence[tuple[Answer, Answer]]) -> bool:
-    """Whether weights are returned that sum to 1 where nothing is dropped, and not where something is."""
+    """Whether weights are returned that sum to 1 along some axis where nothing is dropped, and not where something is."""
     return any(
-        _sums_to_1(quiet) and not _sums_to_1(x)
+        _sums_to_1(quiet) - _sums_to_1(x)
         for still, one in pairs
         for quiet, x in zip(still.outputs[1:], one.outputs[1:], strict=False)
     )
@@ -334,8 +334,10 @@ def _dropping(caller: Caller, way: Way) -> int | None:
     return next((fault["line"] for fault in faults if fault["mistake"] == "dropout_eval"), None)
 
 
-def _sums_to_1(array: np.ndarray) -> bool:
-    return array.ndim > 1 and array.shape[-1] > 1 and bool(np.allclose(array.sum(-1), 1, atol=1e-3))
+def _sums_to_1(array: np.ndarray) -> set[int]:
+    """The axes along which an array sums to 1, be they those of the keys or not."""
+    axes = [axis for axis, length in enumerate(array.shape) if length > 1 and array.ndim > 1]
+    return {axis for axis in axes if np.allclose(array.sum(axis), 1, atol=1e-3)}
 
 
 def _half(caller: Caller, ways: Sequence[Way], findings: Findings) -> None:
