@@ -17,6 +17,7 @@ from overt.check.calls.call import (
     RANDOM,
     SAMPLES,
     STREAMS,
+    POSITION,
     VALUES,
     WHOLE,
     WORD,
@@ -125,6 +126,9 @@ class Likely:
             return STREAMS
         if said is None and path in asked.numbers and argument.role in (None, "positions"):
             return "0"
+        counts = argument.role in (None, "x", "length", "positions")
+        if said is None and not self.makes and counts and self.interface.told_position(argument.name):
+            return POSITION
         hides = argument.role in ("mask", "padding", "lengths")
         if said is None and not self.makes and (weight := self._of_lists(argument)) is not None:
             return weight

@@ -151,6 +151,12 @@ class Promises(Hiding):
         before = rf"\b(last|past|previous|latest|nearest) {own} {some}|{own} ({some} )?(before|behind|back|ahead)\b"
         return re.search(before, self.prose) is not None
 
+    def told_position(self, name: str) -> bool:
+        """Whether an argument is said to be one position: a query of position ``name``, or name: position of the newest."""
+        own, one = rf"[`'\"]*\b{re.escape(name.lower())}\b", "(position|time|time ?step|step|slot|index)"
+        behind = rf"{own}[`'\"]*\W{{1,9}}((int|integer|the|absolute|global|current)\b\W{{1,3}})*{one} of (?!(each|every|all)\b)"
+        return re.search(rf"\b(of|at|to|from|until|than|before|after) {one} {own}(?!\w| ?\()|{behind}", self.prose) is not None
+
     @cached_property
     def misread(self) -> dict[str, str]:
         """Globals that a function reads in the place of arguments: of the same role, or of like name and never read."""

@@ -216,6 +216,7 @@ def probe(
         return
     _trained(raw or caller, plain, findings)
     _half(caller, ways, findings)
+    _unseen(caller, plain, facts, findings)
     for way in masks[:3]:
         _hidden(caller, way, facts, findings)
 
@@ -395,6 +396,20 @@ def _hidden(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findin
             seen = caller.ask([replace(way, arrays={**way.arrays, name: behind, found[0]: poisoned})])[0]
             if seen.outputs and np.isnan(seen.outputs[0]).any():
                 findings.add("nan_in_masked_value", line=facts.get("mixed at"))
+
+
+def _unseen(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findings) -> None:
+    """NaN in the values of keys that no query sees, whatever hides them."""
+    given, unseen = caller.arrays(way.guess), facts.get("unseen")
+    mine, axis = values_in(given, facts) or ("", 0)
+    if not unseen or not mine or max(unseen) >= given[mine].shape[axis]:
+        return
+    other, poisoned = given[mine].copy(), given[mine].copy()
+    np.moveaxis(other, axis, 0)[unseen] *= 2
+    np.moveaxis(poisoned, axis, 0)[unseen] = np.nan
+    plain, more, seen = caller.ask([way, *(replace(way, arrays={mine: x}) for x in (other, poisoned))])
+    if more.outputs and not (plain.failed or differ(plain, more)) and differ(plain, seen):
+        findings.add("nan_in_masked_value", line=facts.get("mixed at"))
 
 
 def _behind_lengths(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findings) -> None:
