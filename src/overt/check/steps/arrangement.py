@@ -10,6 +10,7 @@ import numpy as np
 
 from overt.check.steps.origins import Origin
 from overt.recorder.core import Core
+from overt.recorder.flow import reach_of
 from overt.recorder.operations import Line
 from overt.recorder.products import made_of
 
@@ -94,6 +95,25 @@ def across(queries: Origin, keys: Origin) -> bool:
     row = at[last][0]
     strided = row[1, 0] - row[0, 0] == 1 and row[0, 1] - row[0, 0] > 1
     return moving == keys.along == [last] and asking != queries.along == [queries.array.ndim - 1] and bool(strided)
+
+
+def fetched_apart(core: Core, both: tuple[Origin, Origin], reach: Sequence[frozenset[str]], seen: np.ndarray) -> bool:
+    """Whether keys and values are fetched from other places of two arrays, by what says the places of both.
+
+    seen: which of them, (batch, keys), have weight.
+    """
+    keys, values = both
+    given = keys.source is None and values.source is None and keys.array.shape == values.array.shape
+    if not given or keys.places is None or values.places is None or np.array_equal(keys.array, values.array):
+        return False
+    by = [[reach_of(core.operations[n], i, reach) for n in one.views for i, x in enumerate(core.operations[n].operands)
+           if i and x.dtype.kind in "iu" and x.size > 1] for one in both]  # fmt: skip
+    names = [frozenset[str]().union(*some) for some in by]
+    if not all(by) or not any(names) or not (names[0] <= names[1] or names[1] <= names[0]):
+        # What has a table of its own lies where that says.
+        return False
+    along = [(a[:, :, 0], b[:, :, 0]) for a, b in zip(keys.places, values.places, strict=True) if (a != a[:, :1]).any()]
+    return all(a.shape == b.shape == seen.shape for a, b in along) and any((a != b)[seen].any() for a, b in along)
 
 
 def _packed(operands: tuple[Origin, Origin, Origin]) -> tuple[str | None, int]:
