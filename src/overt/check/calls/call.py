@@ -234,7 +234,13 @@ EACH = "each of "
 # What random numbers are drawn with.
 RANDOM = "random"
 STREAMS = "random streams"
-KINDS = (*FLOATS, *MASKS, *(kind for kind in (*OTHERS, *VALUES) if kind not in (WORD, SHORTER, POSITION)), *FUNCTIONS, *HOLDERS)
+KINDS = (
+    *FLOATS,
+    *MASKS,
+    *(kind for kind in (*OTHERS, *VALUES) if kind not in (WORD, SHORTER, POSITION)),
+    *FUNCTIONS,
+    *HOLDERS,
+)
 # What a constructor takes.
 SAMPLES = "length of B"
 NUMBERS = (*(kind for kind in VALUES if kind not in (POSITION, LISTED)), SAMPLES, *NAMED, "identity", "linear")

@@ -274,7 +274,9 @@ class Mixing(Masked):
         elif self.sum is None and self.alignment.strangers(self.core):
             line = self.operations[self.alignment.parted(self.core)].line
             self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")
-        elif self._taken_apart() or arrangement.fetched_apart(self.core, (self.k, self.v), self.reach, self._looked_at()):
+        elif self._taken_apart() or arrangement.fetched_apart(
+            self.core, (self.k, self.v), self.reach, self._looked_at()
+        ):
             line = self.operations[(self.v.views or [self.core.mix.number])[-1]].line
             self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")
         if (

@@ -22,6 +22,9 @@ from overt.check.text.syntax import parsed
 # Which rows or columns something is said to be.
 _RANGE = r"\b[\w*]+ ?(?:\.\.+|:|…) ?(?![qkv]\b)[\w*]+(?: ?- ?1)? "
 
+# What may be chosen, or how.
+_CHOSEN = r"(quer(y|ies)|keys?|tokens?|positions?|slots?|memories|blocks?|rows?|ch(oo|o)s(es?|en)|selects?(ed)?|picks?(ed)?|keeps?|kept)"
+
 # What is no weight yet.
 _SCORED = r"logits|scores|energies"
 # Queries that are the last of the positions that the keys have.
@@ -65,6 +68,11 @@ class Promises(Hiding):
             "luong": "luong" in told or bool(re.search(
                 r"\btanh\W{0,2}w\w*\W{0,4}(c\w*\W{0,4}[;,]\W{0,3}[hs]|[hs]\w*\W{0,4}[;,]\W{0,3}c)", self._module_prose
             )),
+            # What those that are chosen are said to have most of, where nothing is said to be the least.
+            "largest": [] if re.search(r"(?<!\bat )\b(smallest|lowest|least|fewest|nearest|closest|minim\w+)\b", self._module_prose)
+            else [found[-1] for found in re.findall(
+                rf"\b{_CHOSEN}\b[^.;]{{0,60}}\b(largest|highest|greatest) (\w+)", self._module_prose
+            )],
             "asks": self._asks,
             "offsets": self._offsets,
             "scales": [n for config in self.description.get("configs", ()) for n in config["scales"]],
@@ -155,7 +163,10 @@ class Promises(Hiding):
         """Whether an argument is said to be one position: a query of position ``name``, or name: position of the newest."""
         own, one = rf"[`'\"]*\b{re.escape(name.lower())}\b", "(position|time|time ?step|step|slot|index)"
         behind = rf"{own}[`'\"]*\W{{1,9}}((int|integer|the|absolute|global|current)\b\W{{1,3}})*{one} of (?!(each|every|all)\b)"
-        return re.search(rf"\b(of|at|to|from|until|than|before|after) {one} {own}(?!\w| ?\()|{behind}", self.prose) is not None
+        return (
+            re.search(rf"\b(of|at|to|from|until|than|before|after) {one} {own}(?!\w| ?\()|{behind}", self.prose)
+            is not None
+        )
 
     @cached_property
     def misread(self) -> dict[str, str]:

@@ -320,7 +320,7 @@ def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
 
 
 def _dropped_too(pairs: Sequence[tuple[Answer, Answer]]) -> bool:
-    """Whether weights are returned that sum to 1 along some axis where nothing is dropped, and not where something is."""
+    """Whether weights sum to 1 along some axis where nothing is dropped, and not where something is."""
     return any(
         _sums_to_1(quiet) - _sums_to_1(x)
         for still, one in pairs
