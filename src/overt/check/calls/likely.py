@@ -154,6 +154,8 @@ class Likely:
             return f"text: {asked.texts[path]}"
         if said is None and path in asked.labels and argument.role is None:
             return LABEL
+        if said is None and argument.role is None and self.interface.told_text(argument.name):
+            return next(iter(self._texts), LABEL)
         if said is None and self.absent(argument):
             return "None"
         module = re.search(r"\b(Module|Linear)\b", argument.annotation)

@@ -159,6 +159,10 @@ class Promises(Hiding):
         before = rf"\b(last|past|previous|latest|nearest) {own} {some}|{own} ({some} )?(before|behind|back|ahead)\b"
         return re.search(before, self.prose) is not None
 
+    def told_text(self, name: str) -> bool:
+        """Whether an argument is said to be a text where a line begins with it: name: str."""
+        return re.search(rf"(?m)^\s*[`*]*{re.escape(name.lower())}[`*]*(\s*:\s*| +)str(ing)?\b", self.prose) is not None
+
     def told_position(self, name: str) -> bool:
         """Whether an argument is said to be one position: a query of position ``name``, or name: position of the newest."""
         own, one = rf"[`'\"]*\b{re.escape(name.lower())}\b", "(position|time|time ?step|step|slot|index)"
