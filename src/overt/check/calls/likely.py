@@ -126,8 +126,8 @@ class Likely:
             return STREAMS
         if said is None and path in asked.numbers and argument.role in (None, "positions"):
             return "0"
-        counts = argument.role in (None, "x", "length", "positions")
-        if said is None and not self.makes and counts and self.interface.told_position(argument.name):
+        alone = argument.role in (None, "x", "length", "positions")
+        if said is None and not self.makes and alone and self.interface.told_position(argument.name):
             return POSITION
         hides = argument.role in ("mask", "padding", "lengths")
         if said is None and not self.makes and (weight := self._of_lists(argument)) is not None:
