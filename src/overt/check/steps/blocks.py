@@ -262,8 +262,8 @@ class Blocks(Mixing):
         )
         if (mine != own[0][:, None]).any():
             # Where these were taken, be it of what was given.
-            taken = [core.mix.number, *self.v.views, self.v.source]
-            line = self.operations[next(n for n in reversed(taken) if n is not None)].line
+            where = [core.mix.number, *self.v.views, self.v.source]
+            line = self.operations[next(n for n in reversed(where) if n is not None)].line
             self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")
             return True
         self.note("mixing", "held", "each weight has the value of its key", self.operations[core.mix.number].line)
