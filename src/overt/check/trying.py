@@ -34,6 +34,8 @@ _AMISS = re.compile(
 )
 # What uses a candidate that is called for it, and seconds for each.
 _USERS, _LISTENING = 3, 5.0
+# So many positions that some are not chosen.
+_MANY = 24
 # What a recording says whose sequences are too short to tell something.
 _SHORT = {"one key", "positions or heads"}
 
@@ -85,6 +87,9 @@ def _judge(looking: Looking, findings: Findings) -> None:
     elif _SHORT & one.judged["facts"].keys():
         # Where it is given more, it makes more positions of that.
         more += [told for told in other if not _SHORT & told["facts"].keys()]
+    if "chooses all" in one.judged["facts"]:
+        # Of more, some are left.
+        more += [told for told in caller.recorded(guess.sized(T=_MANY, S=_MANY)) if told.get("cores")]
     if "one pair" in one.judged["facts"]:
         more += beside.resized(made, caller, guess, one.judged, beside.broader)
     judged = chosen(caller, guess, made, [one.judged, *more])

@@ -189,6 +189,8 @@ MASKS = (
 EACH_CALL = "Y"
 # Lengths that no array holds.
 LISTED = "list of lengths"
+# One position, behind which there is another, and before which there are some.
+POSITION = "a position"
 WHOLE = (
     "lengths", SHORTER, "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds",
     "bounds in T", "parts of T", "edges", "pairs of edges", "sources", "targets", "sorts of edges", "pages",
@@ -215,6 +217,7 @@ VALUES: dict[str, Callable[[Lengths], Any]] = {
     "length of a page": lambda n: PAGE,
     "root of a width": lambda n: n.D**0.5,
     "base of rates": lambda n: 100.0,
+    POSITION: lambda n: max(n.T - 2, 0),
     LISTED: lambda n: OTHERS["lengths"](n, np.random.default_rng(0)).tolist(),
 }
 FUNCTIONS = ("identity", "linear", "causal pairs")
@@ -231,10 +234,16 @@ EACH = "each of "
 # What random numbers are drawn with.
 RANDOM = "random"
 STREAMS = "random streams"
-KINDS = (*FLOATS, *MASKS, *(kind for kind in OTHERS if kind not in (WORD, SHORTER)), *VALUES, *FUNCTIONS, *HOLDERS)
+KINDS = (
+    *FLOATS,
+    *MASKS,
+    *(kind for kind in (*OTHERS, *VALUES) if kind not in (WORD, SHORTER, POSITION)),
+    *FUNCTIONS,
+    *HOLDERS,
+)
 # What a constructor takes.
 SAMPLES = "length of B"
-NUMBERS = (*(kind for kind in VALUES if kind != LISTED), SAMPLES, *NAMED, "identity", "linear")
+NUMBERS = (*(kind for kind in VALUES if kind not in (POSITION, LISTED)), SAMPLES, *NAMED, "identity", "linear")
 
 
 def is_mask(kind: str) -> bool:

@@ -14,6 +14,7 @@ from overt.check.calls.call import (
     LADDER,
     MOST,
     OWN,
+    POSITION,
     RANDOM,
     SAMPLES,
     STREAMS,
@@ -125,6 +126,9 @@ class Likely:
             return STREAMS
         if said is None and path in asked.numbers and argument.role in (None, "positions"):
             return "0"
+        alone = argument.role in (None, "x", "length", "positions")
+        if said is None and not self.makes and alone and self.interface.told_position(argument.name):
+            return POSITION
         hides = argument.role in ("mask", "padding", "lengths")
         if said is None and not self.makes and (weight := self._of_lists(argument)) is not None:
             return weight
@@ -150,6 +154,8 @@ class Likely:
             return f"text: {asked.texts[path]}"
         if said is None and path in asked.labels and argument.role is None:
             return LABEL
+        if said is None and argument.role is None and self.interface.told_text(argument.name):
+            return next(iter(self._texts), LABEL)
         if said is None and self.absent(argument):
             return "None"
         module = re.search(r"\b(Module|Linear)\b", argument.annotation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -10,8 +11,13 @@ import numpy as np
 
 from overt.check.steps.origins import Origin
 from overt.recorder.core import Core
+from overt.recorder.flow import VIEWS, constant_ratio, reach_of
 from overt.recorder.operations import Line
 from overt.recorder.products import made_of
+
+# What takes rows by whole numbers, beside views; and what scores are called.
+_TAKES = {"index_select", "take"}
+_SCORES = ("score", "logit", "similarit", "energ")
 
 
 def seen(core: Core, operands: tuple[Origin, Origin, Origin]) -> dict[str, Any]:
@@ -94,6 +100,59 @@ def across(queries: Origin, keys: Origin) -> bool:
     row = at[last][0]
     strided = row[1, 0] - row[0, 0] == 1 and row[0, 1] - row[0, 0] > 1
     return moving == keys.along == [last] and asking != queries.along == [queries.array.ndim - 1] and bool(strided)
+
+
+def fetched_apart(core: Core, both: tuple[Origin, Origin], reach: Sequence[frozenset[str]], seen: np.ndarray) -> bool:
+    """Whether keys and values are fetched from other places of two arrays, by what says the places of both.
+
+    seen: which of them, (batch, keys), have weight.
+    """
+    keys, values = both
+    given = keys.source is None and values.source is None and keys.array.shape == values.array.shape
+    if not given or keys.places is None or values.places is None or np.array_equal(keys.array, values.array):
+        return False
+    by = [[reach_of(core.operations[n], i, reach) for n in one.views for i, x in enumerate(core.operations[n].operands)
+           if i and x.dtype.kind in "iu" and x.size > 1] for one in both]  # fmt: skip
+    names = [frozenset[str]().union(*some) for some in by]
+    if not all(by) or not any(names) or not (names[0] <= names[1] or names[1] <= names[0]):
+        # What has a table of its own lies where that says.
+        return False
+    along = [(a[:, :, 0], b[:, :, 0]) for a, b in zip(keys.places, values.places, strict=True) if (a != a[:, :1]).any()]
+    return all(a.shape == b.shape == seen.shape for a, b in along) and any((a != b)[seen].any() for a, b in along)
+
+
+def chosen(core: Core, largest: Sequence[str]) -> tuple[bool, bool, Line | None]:
+    """Whether what attends, or is attended to, was taken by the smallest numbers of something, or all of it was; where.
+
+    largest: what is said to be largest: what the code calls so where it puts it in order, or scores.
+    """
+    operations, scores = core.operations, core.scores.result
+    made = [*core.path, *(n for s in core.scores.sources for n in made_of(operations, s, to_products=True))]
+    picking = [operations[n] for n in made if operations[n].name in VIEWS | _TAKES]
+    by = (s for one in picking for s, x in zip(one.sources, one.operands, strict=True) if x.dtype.kind in "iu")
+    for source in by if largest else ():
+        order = [operations[n] for n in sorted(made_of(operations, source)) if operations[n].host.dtype.kind in "iu"]
+        both = [(one, x, s) for one in order for x, s in zip(one.operands, one.sources, strict=True)]
+        for one, measure, before in both:
+            text = (one.line.text if one.line else "").lower()
+            sorts = r"(arg)?(top_?k|sort|partition)"
+            said = any(re.search(rf"\b{re.escape(n)}\.{sorts}\(|{sorts}\(\W*{re.escape(n)}\b", text) for n in largest)
+            ratio = constant_ratio(scores, measure)
+            said |= ratio is not None and ratio > 0 and any(n.startswith(_SCORES) for n in largest)
+            some = next((x.host for x in reversed(order) if x.host.shape[:-1] == measure.shape[:-1]), None)
+            sure = said and some is not None and some.size and measure.dtype.kind == "f" and measure.ndim
+            if not sure or some is None or some.max() >= measure.shape[-1]:
+                continue
+            taken = np.zeros(measure.shape, bool)
+            np.put_along_axis(taken, some.astype(int), True, -1)
+            if taken.all():
+                return False, True, one.line
+            # What is turned round is what it was, from its other end.
+            turned = before is not None and any(np.array_equal(x, -measure) for x in operations[before].operands)
+            those = -measure if turned else measure
+            if (np.where(taken, those, -np.inf).max(-1) < np.where(taken, np.inf, those).min(-1)).all():
+                return True, False, one.line
+    return False, False, None
 
 
 def _packed(operands: tuple[Origin, Origin, Origin]) -> tuple[str | None, int]:

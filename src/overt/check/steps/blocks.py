@@ -261,7 +261,9 @@ class Blocks(Mixing):
             for x in (scores.ravel()[np.ravel_multi_index(at, scores.shape)], at[along[0]])
         )
         if (mine != own[0][:, None]).any():
-            line = self.operations[core.mix.number if self.v.source is None else self.v.source].line
+            # Where these were taken, be it of what was given.
+            where = [core.mix.number, *self.v.views, self.v.source]
+            line = self.operations[next(n for n in reversed(where) if n is not None)].line
             self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")
             return True
         self.note("mixing", "held", "each weight has the value of its key", self.operations[core.mix.number].line)

@@ -250,6 +250,7 @@ class _Judge(Blocks):
             self._reordered()
             return
         if self._keyless():
+            self._made()
             return
         if core.place is None:
             self._lost()
@@ -300,6 +301,12 @@ class _Judge(Blocks):
     def placed(self) -> None:
         """Where its positions come in, and how its operands lie."""
         self.facts |= arrangement.seen(self.core, (self.q, self.k, self.v))
+        least, whole, at = arrangement.chosen(self.core, self.intended.get("largest") or ())
+        self.facts |= {"chooses all": True} if whole else {}
+        if least:
+            self.fail(
+                "choice", UNKNOWN, at, "What is chosen has the smallest numbers, and is said to have the largest."
+            )
         for one in chain(
             positional.tables(self.core, self.data),
             positional.counted(self.core),

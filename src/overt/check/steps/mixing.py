@@ -9,7 +9,7 @@ from operator import mul
 
 import numpy as np
 
-from overt.check.steps import pipeline, projections
+from overt.check.steps import arrangement, pipeline, projections
 from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.masking import Masked
 from overt.check.steps.origins import PRODUCTS, Origin, added, behind, constant_over, picked, places
@@ -274,7 +274,9 @@ class Mixing(Masked):
         elif self.sum is None and self.alignment.strangers(self.core):
             line = self.operations[self.alignment.parted(self.core)].line
             self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")
-        elif self._taken_apart():
+        elif self._taken_apart() or arrangement.fetched_apart(
+            self.core, (self.k, self.v), self.reach, self._looked_at()
+        ):
             line = self.operations[(self.v.views or [self.core.mix.number])[-1]].line
             self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")
         if (
@@ -284,6 +286,10 @@ class Mixing(Masked):
         ):
             line = self.operations[self.alignment.line_before(self.alignment.exchanged[0])].line
             self.fail("merge", UNKNOWN, line, "What was mixed for a query is put at the place of another.")
+
+    def _looked_at(self) -> np.ndarray:
+        """Which keys, (batch, keys), have weight for any query."""
+        return np.asarray((self._batched(self.core.steps[-1][1]) > 0).any(1))
 
     def _samples_astray(self) -> int | None:
         """What puts the samples of keys or of values in an order that those of the other are not put in."""

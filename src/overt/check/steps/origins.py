@@ -14,7 +14,7 @@ from overt.recorder.operations import Line, Operation
 PRODUCTS = {"mm", "addmm", "bmm", "matmul", "einsum", "dot", "linear", "baddbmm", "dot_general", "tensordot"}
 _SAMPLES = {
     "index", "split", "chunk", "unbind", "select", "repeat", "repeat_interleave", "index_select", "expand",
-    "broadcast_to", "broadcast_in_dim", "take", "tile", "array_split", "slice", "dynamic_slice",
+    "broadcast_to", "broadcast_in_dim", "take", "tile", "array_split", "slice", "dynamic_slice", "expand_as",
 }  # fmt: skip
 
 # Numbers of a slice by which most places where it does not lie are told.
@@ -91,8 +91,12 @@ def followed(
         size = operation.host.size
         own = [
             (x, s)
-            for x, s, o in zip(operation.operands, operation.sources, operation.origins, strict=True)
-            if (x.dtype.kind == "f" and x.ndim and (x.size == size or bool(o)) if s is None else data[s])
+            for i, (x, s, o) in enumerate(
+                [*zip(operation.operands, operation.sources, operation.origins, strict=True)][: taken(operation)]
+            )
+            # What says which are taken is not taken.
+            if not (i and operation.name in _SAMPLES and x.dtype.kind in "iu")
+            and (x.dtype.kind == "f" and x.ndim and (x.size == size or bool(o)) if s is None else data[s])
         ]
         if len(own) > 1 and operation.name in GATHERS and len({id(s) if s is None else s for _, s in own}) == 1:
             # The same once more, as where heads are repeated.

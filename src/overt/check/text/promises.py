@@ -22,6 +22,9 @@ from overt.check.text.syntax import parsed
 # Which rows or columns something is said to be.
 _RANGE = r"\b[\w*]+ ?(?:\.\.+|:|…) ?(?![qkv]\b)[\w*]+(?: ?- ?1)? "
 
+# What may be chosen, or how.
+_CHOSEN = r"(quer(y|ies)|keys?|tokens?|positions?|slots?|memories|blocks?|rows?|ch(oo|o)s(es?|en)|selects?(ed)?|picks?(ed)?|keeps?|kept)"
+
 # What is no weight yet.
 _SCORED = r"logits|scores|energies"
 # Queries that are the last of the positions that the keys have.
@@ -61,10 +64,15 @@ class Promises(Hiding):
             "causal": True if self.declared_causal or self._made_causal else None,
             "last queries": bool(re.search(_LAST, " ".join((around + self.description.get("told", "").lower()).split()))),
             "hides keys alone": not self.has("mask") and (self.has("padding") or self.has("lengths")),
-            # By its name, or the formula that its module gives: tanh(W [c; h]).
+            # By its name, or the formula that is given: tanh(W [c; h]), in either order.
             "luong": "luong" in told or bool(re.search(
-                r"\btanh\W{0,2}w\w*\W{0,4}c\w*\W{0,4}[;,]\W{0,3}[hs]", self.description.get("told", "").lower()
+                r"\btanh\W{0,2}w\w*\W{0,4}(c\w*\W{0,4}[;,]\W{0,3}[hs]|[hs]\w*\W{0,4}[;,]\W{0,3}c)", self._module_prose
             )),
+            # What those that are chosen are said to have most of, where nothing is said to be the least.
+            "largest": [] if re.search(r"(?<!\bat )\b(smallest|lowest|least|fewest|nearest|closest|minim\w+)\b", self._module_prose)
+            else [found[-1] for found in re.findall(
+                rf"\b{_CHOSEN}\b[^.;]{{0,60}}\b(largest|highest|greatest) (\w+)", self._module_prose
+            )],
             "asks": self._asks,
             "offsets": self._offsets,
             "scales": [n for config in self.description.get("configs", ()) for n in config["scales"]],
@@ -151,6 +159,19 @@ class Promises(Hiding):
         own, some = rf"[`'\"]*\b{re.escape(name.lower())}\b[`'\"]*", "(tokens|positions|keys|steps|words|frames|places)"
         before = rf"\b(last|past|previous|latest|nearest) {own} {some}|{own} ({some} )?(before|behind|back|ahead)\b"
         return re.search(before, self.prose) is not None
+
+    def told_text(self, name: str) -> bool:
+        """Whether an argument is said to be a text where a line begins with it: name: str."""
+        return re.search(rf"(?m)^\s*[`*]*{re.escape(name.lower())}[`*]*(\s*:\s*| +)str(ing)?\b", self.prose) is not None
+
+    def told_position(self, name: str) -> bool:
+        """Whether an argument is said to be one position: a query of position ``name``, or name: position of the newest."""
+        own, one = rf"[`'\"]*\b{re.escape(name.lower())}\b", "(position|time|time ?step|step|slot|index)"
+        behind = rf"{own}[`'\"]*\W{{1,9}}((int|integer|the|absolute|global|current)\b\W{{1,3}})*{one} of (?!(each|every|all)\b)"
+        return (
+            re.search(rf"\b(of|at|to|from|until|than|before|after) {one} {own}(?!\w| ?\()|{behind}", self.prose)
+            is not None
+        )
 
     @cached_property
     def misread(self) -> dict[str, str]:
@@ -269,7 +290,9 @@ class Promises(Hiding):
         between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
         prose = re.sub(rf"{_RANGE}(?=(?:the )?[qkv])", "", self._packed_prose)
         if re.search(
-            r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every|by|for) (attention )?head( \d)?\b.{0,45}\bq(uery)?(_\w)?\b.{0,30}\bk(ey)?(_\w)?\b|\bq(uery)?\b.{0,60}of head 0",
+            r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every|by|for) (attention )?head( \d)?\b.{0,45}\bq(uery)?(_\w)?\b.{0,30}\bk(ey)?(_\w)?\b|\bq(uery)?\b.{0,60}of head 0"
+            # All of one head, before anything is said of the next one.
+            r"|\bhead [01]\b((?!\bhead \w).){0,60}\bq(uer(y|ies))?\b((?!\bhead \w).){0,40}\bk(eys?)?\b",
             " ".join(prose.split()),
         ):
             return "heads first"

@@ -113,10 +113,13 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         told = [one for one in name.finditer(near) if not re.search(_SO_MANY, near[: one.start()])]
         # What stands right before a shape: names, one beside the other.
         apart = [n for n, (one, two) in enumerate(pairwise(told), 1)
-                 if not re.fullmatch(_BESIDE, near[one.end() : two.start()])]  # fmt: skip
+                 if not re.fullmatch(_BESIDE, gap := near[one.end() : two.start()])
+                 # What ends a line of words is not beside what begins the next.
+                 or (re.fullmatch(r"[`'\"*]*\n\s*", gap) and re.search(r"\w.*$", near[: one.start()]))]  # fmt: skip
         beside = told[apart[-1] :] if apart else told
-        if not clauses[-1].strip():
-            # Behind a colon stands what is said of the names before it.
+        entry = beside and re.search(r"\n[ \t]*[`*]*$", near[: beside[0].start()])
+        if not clauses[-1].strip() or (entry and re.fullmatch(r"\W*", near[beside[-1].end() :])):
+            # Behind a colon, or where a line begins with names and their shape, nothing is said of others.
             told = beside
         after = re.sub(r"^\s*(float\d*)?,\s*(?=\d)", "", text[place.end() : starts[number + 1]])
         behind = re.split(r"[;,\n(\[]|\.\s", re.sub(r"\{0, ?1\}", "0/1", re.sub(r"\n(?=with\b)", " ", after)))[0]

@@ -216,6 +216,7 @@ def probe(
         return
     _trained(raw or caller, plain, findings)
     _half(caller, ways, findings)
+    _unseen(caller, plain, facts, findings)
     for way in masks[:3]:
         _hidden(caller, way, facts, findings)
 
@@ -319,9 +320,9 @@ def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
 
 
 def _dropped_too(pairs: Sequence[tuple[Answer, Answer]]) -> bool:
-    """Whether weights are returned that sum to 1 where nothing is dropped, and not where something is."""
+    """Whether weights sum to 1 along some axis where nothing is dropped, and not where something is."""
     return any(
-        _sums_to_1(quiet) and not _sums_to_1(x)
+        _sums_to_1(quiet) - _sums_to_1(x)
         for still, one in pairs
         for quiet, x in zip(still.outputs[1:], one.outputs[1:], strict=False)
     )
@@ -334,8 +335,10 @@ def _dropping(caller: Caller, way: Way) -> int | None:
     return next((fault["line"] for fault in faults if fault["mistake"] == "dropout_eval"), None)
 
 
-def _sums_to_1(array: np.ndarray) -> bool:
-    return array.ndim > 1 and array.shape[-1] > 1 and bool(np.allclose(array.sum(-1), 1, atol=1e-3))
+def _sums_to_1(array: np.ndarray) -> set[int]:
+    """The axes along which an array sums to 1, be they those of the keys or not."""
+    axes = [axis for axis, length in enumerate(array.shape) if length > 1 and array.ndim > 1]
+    return {axis for axis in axes if np.allclose(array.sum(axis), 1, atol=1e-3)}
 
 
 def _half(caller: Caller, ways: Sequence[Way], findings: Findings) -> None:
@@ -393,6 +396,20 @@ def _hidden(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findin
             seen = caller.ask([replace(way, arrays={**way.arrays, name: behind, found[0]: poisoned})])[0]
             if seen.outputs and np.isnan(seen.outputs[0]).any():
                 findings.add("nan_in_masked_value", line=facts.get("mixed at"))
+
+
+def _unseen(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findings) -> None:
+    """NaN in the values of keys that no query sees, whatever hides them."""
+    given, unseen = caller.arrays(way.guess), facts.get("unseen")
+    mine, axis = values_in(given, facts) or ("", 0)
+    if not unseen or not mine or max(unseen) >= given[mine].shape[axis]:
+        return
+    other, poisoned = given[mine].copy(), given[mine].copy()
+    np.moveaxis(other, axis, 0)[unseen] *= 2
+    np.moveaxis(poisoned, axis, 0)[unseen] = np.nan
+    plain, more, seen = caller.ask([way, *(replace(way, arrays={mine: x}) for x in (other, poisoned))])
+    if more.outputs and not (plain.failed or differ(plain, more)) and differ(plain, seen):
+        findings.add("nan_in_masked_value", line=facts.get("mixed at"))
 
 
 def _behind_lengths(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findings) -> None:

@@ -23,6 +23,8 @@ from overt.check.varied.asking import Caller, Way
 _HEADS, _KEY_HEADS = 6, 3
 # Matrices of which two are made smaller.
 _SQUARE = 5
+# Axes with letters of their own that are made as long as some heads are together.
+_OWN = 3
 # An equal length of all axes, and how many calls that failed are made with it.
 _EDGE, _CUBES = 6, 12
 # Lengths no two of which have in common what those of a first call may have.
@@ -141,7 +143,8 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
         ran = caller.recorded(replace(guess, lengths=lengths))
     elif "number of key heads" in dict(guess.kinds).values():
         # What the module makes goes with their number, and other matrices have to be narrower.
-        ran = caller.recorded(*(replace(one, lengths=lengths) for one in (guess, *_narrower(guess))))
+        fewer = (replace(one, lengths=n) for n in _together(guess, lengths) for one in (guess, *_narrower(guess)))
+        ran = (told for one in fewer for told in caller.recorded(one))
     judged = next((one for one in ran if any(e["step"].endswith("groups") for e in one.get("ledger", ()))), {})
     for fault in judged.get("faults", ()):
         if fault["step"] == "groups":
@@ -149,6 +152,19 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
             findings.add(fault["mistake"], kind="mistake" if documented else None, line=fault["line"], look="(?!)")
     groups = [entry for entry in judged.get("ledger", ()) if entry["step"] == "groups"]
     findings.enter([{"facts": {}, "ledger": groups}])
+
+
+def _together(guess: Guess, lengths: Lengths) -> Iterator[Lengths]:
+    """Lengths, and the same where axes of their own letters are as long as all heads, or as all key heads, together."""
+    yield lengths
+    used = {letter for _, kind in guess.kinds for letter in calls.axes_of(kind)}
+    own = {"U": guess.lengths.U} | dict(guess.lengths.more)
+    widths = {a: n // guess.lengths.H for a, n in own.items() if a in used and n and n % guess.lengths.H == 0}
+    for heads in product((lengths.H, lengths.G), repeat=len(widths)) if len(widths) <= _OWN else ():
+        several = lengths
+        for (letter, width), many in zip(widths.items(), heads, strict=True):
+            several = several.resized(letter, many * width)
+        yield several
 
 
 def _narrower(guess: Guess) -> Iterator[Guess]:

@@ -321,6 +321,14 @@ def _window(
             if side is not None and further == side + 1:
                 _counted(caller, name, 2, side, band.line or facts.get("mask made"), findings)
                 break
+        else:
+            extra = {"record": caller.face.intents}
+            few, more = (who.ask([Way(seen, values=way.values, extra=extra)])[0].judged.get("facts", {})
+                         for who, way in ((one, first), (two, second)))  # fmt: skip
+            keys, itself = few.get("side by side", 0), caller.face.counts_itself(name.rpartition(".")[2])[0]
+            if itself and keys > 2 and more.get("side by side") == keys + 1:
+                # Whether its own key is among those that one query sees, nobody knows; they are more than it counts.
+                _counted(caller, name, 2, keys - 1, few.get("mask made"), findings)
 
 
 def _counted(caller: Caller, name: str, window: int, back: int, line: int | None, findings: Findings) -> None:
