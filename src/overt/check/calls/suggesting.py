@@ -501,10 +501,11 @@ class Suggestions(Likely):
             guess = replace(guess, told=bool(arrays) and all(path in self._found for path in arrays))
             # What is remembered may lie in as many dictionaries, with what each is called by, or asked by.
             kept = {path[:-2] for path in asks.held if len(path) > 2 and path[-2] == "0"
-                    and (path in asks.labels or role(path[-1]) in ("k", "v"))}  # fmt: skip
+                    and (path in asks.labels or role(asks.called.get(path, path[-1])) in ("k", "v"))}  # fmt: skip
             if some := kept & {path for path, kind in guess.kinds if kind == "1 of them"}:
-                rows = {path: with_axes(kind, ("S", kind)) for path, kind in guess.kinds
-                        if path[:-2] in some and len(axes_of(kind)) == 1 and is_floats(kind)}  # fmt: skip
+                # What nothing is said of is a row too.
+                rows = {path: with_axes(kind, ("S", kind[-1])) for path, kind in guess.kinds
+                        if path[:-2] in some and is_floats(kind) and (len(kind) == 1 or kind == "WW")}  # fmt: skip
                 rows |= dict.fromkeys(some, ROWS)
                 yield replace(guess, kinds=tuple((path, rows.get(path, kind)) for path, kind in guess.kinds))
             yield guess

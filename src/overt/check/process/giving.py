@@ -156,6 +156,8 @@ class Giver:
         self.kept: dict[str, Any] = {} if kept is None else kept
         self.made: dict[str, Any] = {} if made is None else made
         self.run, (self.handle, self.thing) = run, thing
+        # of what is a row of an array, by their identities
+        self.rows: dict[int, int] = {}
 
     def each(self, specs: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by their names."""
@@ -185,9 +187,11 @@ class Giver:
             return Lacking(spec["path"], self.each(spec["dict"])) if "path" in spec else self.each(spec["dict"])
         if "rows" in spec:
             whole = self.make(spec["rows"])
-            many = max((len(x) for x in whole.values() if hasattr(x, "shape")), default=1)
-            rows = [{name: x[n] if hasattr(x, "shape") else x for name, x in whole.items()} for n in range(many)]
-            return [Lacking(whole.path, row) for row in rows]
+            parts = whole if isinstance(whole, dict) else dict(enumerate(whole))
+            many = max((len(x) for x in parts.values() if hasattr(x, "shape")), default=1)
+            rows = [{name: x[n] if hasattr(x, "shape") else x for name, x in parts.items()} for n in range(many)]
+            self.rows |= {id(row[name]): id(x) for row in rows for name, x in parts.items() if hasattr(x, "shape")}
+            return [Lacking(whole.path, row) if isinstance(whole, dict) else (*row.values(),) for row in rows]
         if "sizes" in spec:
             # Those of one map are a tuple, and so are those of each of several.
             each = [tuple(some) if isinstance(some, list) else some for some in spec["sizes"]]

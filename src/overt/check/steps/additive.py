@@ -98,6 +98,10 @@ def _summed(
             parts = _parts(operations, reach, operation, axis_here)
             wide = [p for p in parts if p.value.ndim > 1]
             joined = operation.name in _JOINS
+            many = sum(x.shape[axis_here] for x in operation.operands if x.ndim == operation.host.ndim)
+            if joined and many == operation.host.shape[axis_here]:
+                # Keys that are put together, one behind the other.
+                return None
             return Sum(wide, number, axis_here, bent, joined) if len(wide) > 1 else None
         made = product(operations, number)
         if made is not None and len(own) > 1:

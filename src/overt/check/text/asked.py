@@ -85,6 +85,9 @@ class _Asking:
         for node in nodes:
             if isinstance(node, ast.Assign):
                 for given, of in assigned(node):
+                    if isinstance(given, ast.Name) and isinstance(of, ast.ListComp) and self.paths(of):
+                        # What is left of a list has another name.
+                        self.known.setdefault(given.id, self.paths(of))
                     if isinstance(given, ast.Tuple) and isinstance(of, ast.GeneratorExp | ast.ListComp):
                         # Names for each of what something is made of one by one are names for that.
                         of = of.generators[0].iter if len(of.generators) == 1 else of
@@ -118,10 +121,10 @@ class _Asking:
                 inside = [(*path, str(number)) for path in paths]
                 for path in inside:
                     self.found.enter(path, "list")
-                if isinstance(x, ast.Name):
+                if isinstance(x, ast.Name) and x.id != "_":
                     self.found.called |= {path: x.id for path in inside if path not in self.found.called}
                     self.known.setdefault(x.id, inside)
-                else:
+                elif not isinstance(x, ast.Name):
                     if isinstance(x, ast.Attribute) and is_own(x):
                         self.found.called |= {path: x.attr for path in inside if path not in self.found.called}
                     self._named(x, inside)
@@ -393,6 +396,9 @@ def paths_of(node: ast.AST, known: Mapping[str, list[Path]], texts: Mapping[str,
         return known[ast.unparse(node)]
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("tuple", "list"):
         return [path for x in node.args for path in paths_of(x, known, texts)]
+    if isinstance(node, ast.ListComp) and ast.unparse(node.elt) == ast.unparse(node.generators[0].target):
+        # Some of what lies in a list.
+        return paths_of(node.generators[0].iter, known, texts)
     if isinstance(node, ast.Attribute) and node.attr not in _OF_ARRAYS:
         return [(*path, node.attr) for path in paths_of(node.value, known, texts)]
     if isinstance(node, ast.Subscript):
