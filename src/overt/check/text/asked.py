@@ -11,6 +11,7 @@ from itertools import takewhile
 import numpy as np
 
 from overt.check.text import numeric
+from overt.check.text.ends import JOINS, ends
 from overt.check.text.read import Read
 from overt.check.text.shapes import Path
 from overt.check.text.syntax import DEPTH, assigned, is_own, of_own, spelt, texts_in, walked
@@ -19,7 +20,6 @@ from overt.check.text.syntax import DEPTH, assigned, is_own, of_own, spelt, text
 _OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
 # Functions that add up what their second argument says the places of.
 _ADDING = r"(?s:.*)\b(index_add_?|scatter_(add|reduce)_?|add\.at|segment_(sum|max))"
-_JOINS = ("cat", "concat", "concatenate", "stack")
 _SPLITS = {"split", "chunk", "array_split"}
 _PRODUCTS = {"matmul", "dot", "mm", "bmm", "linear"}
 
@@ -37,6 +37,7 @@ def asked(
     here = _Asking(known, texts_in(nodes, {**found.lists, **told}), functions, found, depth)
     here.names(nodes)
     here.slices(nodes)
+    found.picking.update(ends(nodes, known))
     handed_on = {node.func for node in nodes if isinstance(node, ast.Call)}
     demands = numeric.demands(nodes)
     for node in nodes:
@@ -318,7 +319,7 @@ class _Asking:
                 # What something that is given is asked for by.
                 self.found.indices.update(one for one in self.every(node.args) if one[1:] == ("0",))
         # What a library fills may be given two lengths.
-        joined = isinstance(node.func, ast.Name) or is_own(node.func) or ast.unparse(node.func).endswith(_JOINS)
+        joined = isinstance(node.func, ast.Name) or is_own(node.func) or ast.unparse(node.func).endswith(JOINS)
         for elements in (x.elts for x in node.args if joined and isinstance(x, ast.Tuple) and len(x.elts) == 2):
             # A state of two arrays, (h, c), which a layer takes as one.
             state = [path for x in elements if isinstance(x, ast.Name) for path in self.paths(x)[:1]]
