@@ -34,8 +34,66 @@ def recall(cue, memory, rounds):
         cue = [dot(row, [x + y for x, y in zip(cue, found)]) for row in R]
     return cue
 '''
+RAGGED = '''
+import torch
+from torch import nn
+
+
+class Bonds(nn.Module):
+    """Attention of atoms over their bonds, each atom being bound to itself too.
+
+    X : (N, f) atoms
+    E : (2, M) integer bonds, E[0] from, E[1] to
+    """
+
+    def __init__(self, f, c, h=4):
+        super().__init__()
+        self.h, self.c = h, c
+        self.q, self.k, self.v = nn.Linear(f, h * c), nn.Linear(f, h * c), nn.Linear(f, h * c)
+
+    def forward(self, X, E):
+        n = X.shape[0]
+        own = torch.arange(n)
+        u, v = torch.cat([E[0], own]), torch.cat([E[1], own])
+        q, k, x = (f(X).view(n, self.h, self.c) for f in (self.q, self.k, self.v))
+        s = (q[v] * k[u]).sum(-1) / self.c ** 0.5
+        top = s.new_full((n, self.h), -torch.inf).scatter_reduce(0, v[:, None].expand_as(s), s, "amax")
+        w = (s - top[v]).exp()
+        w = w / w.new_zeros(n, self.h).index_add(0, v, w)[v]
+        return torch.zeros_like(x).index_add(0, v, w[..., None] * x[u]).flatten(1)
+
+
+class Bags(nn.Module):
+    """Pooling of ragged bags.
+
+    rows (M, D)     of all bags
+    bag  (M,) int   the bag of each row
+    n    int        number of bags
+    out  (n, S, D)  S seeds of each
+    """
+
+    def __init__(self, D, S, heads):
+        super().__init__()
+        self.h, self.d = heads, D // heads
+        self.seed = nn.Parameter(torch.randn(S, heads, D // heads))
+        self.k, self.v = nn.Linear(D, D), nn.Linear(D, D)
+
+    def forward(self, rows, bag, n):
+        k, v = (f(rows).view(-1, self.h, self.d) for f in (self.k, self.v))
+        s = torch.einsum("shd,mhd->msh", self.seed, k) * self.d ** -0.5
+        at = bag[:, None, None].expand_as(s)
+        top = s.new_full((n, *s.shape[1:]), -torch.inf).scatter_reduce(0, at, s, "amax")
+        e = (s - top.gather(0, at)).exp()
+        w = e / e.new_zeros(n, *s.shape[1:]).scatter_add(0, at, e).gather(0, at)
+        y = v.new_zeros(n, *s.shape[1:], self.d)
+        return y.index_add(0, bag, w[..., None] * v[:, None]).flatten(2)
+'''
 # The source, its candidate, what is right, what is wrong in its place, and what is then told.
-BOTH = [(LISTS, "recall", "/ math.sqrt(len(cue))", "* math.sqrt(len(cue))", "scale_inverted")]
+BOTH = [
+    (LISTS, "recall", "/ math.sqrt(len(cue))", "* math.sqrt(len(cue))", "scale_inverted"),
+    (RAGGED, "Bonds", "/ self.c ** 0.5", "* self.c ** 0.5", "scale_inverted"),
+    (RAGGED, "Bags", "self.d ** -0.5", "self.d ** 0.5", "scale_inverted"),
+]
 
 
 @pytest.mark.parametrize(("source", "name"), [both[:2] for both in BOTH])

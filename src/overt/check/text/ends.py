@@ -1,24 +1,29 @@
-"""Arguments whose two rows pick rows of others, or say where these are added up, as the ends of a graph's edges do."""
+"""Arguments that pick rows of others and say where these are added up, as the ends of a graph's edges do."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
 
+from overt.check.text.numeric import viewed
 from overt.check.text.shapes import Path
 from overt.check.text.syntax import assigned
 
 # What puts others together, and what is given the numbers of rows.
 JOINS = ("cat", "concat", "concatenate", "stack")
-_BY_NUMBERS = ("index_select", "take", "gather", "index_add", "index_add_", "scatter_add", "scatter_add_", "at")
+_PICKS = ("index_select", "take", "gather")
+_ADDS = ("index_add", "index_add_", "scatter_add", "scatter_add_", "at")
 
 
 def ends(nodes: Sequence[ast.AST], known: Mapping[str, list[Path]]) -> set[Path]:
-    """Both rows of each argument that has two such, whatever is put behind them, as loops of every node are."""
+    """Both rows of each argument that has two such, whatever is put behind them, as loops of every node are.
+
+    What has one row does both by itself, as the numbers of the bags do that things lie in.
+    """
     made: dict[str, list[Path]] = {}
 
     def of(node: ast.AST) -> list[Path]:
-        """What something is, or is put together of: an argument, or a row of one."""
+        """What something is, is a view of, or is put together of: an argument, or a row of one."""
         match node:
             case ast.Name(id=name):
                 return made.get(name, [path for path in known.get(name, ()) if len(path) == 1])
@@ -28,11 +33,12 @@ def ends(nodes: Sequence[ast.AST], known: Mapping[str, list[Path]]) -> set[Path]
                 | ast.Subscript(value=whole, slice=ast.Tuple(elts=[ast.Slice(), ast.Constant(value=int(row))]))
             ):
                 return [(*path, str(row)) for path in of(whole) if len(path) == 1]
-            case ast.Call(func=function, args=[ast.Tuple(elts=parts) | ast.List(elts=parts), *_]) if (
-                ast.unparse(function).endswith(JOINS)
-            ):
+            case ast.Call(func=function, args=[ast.Tuple(elts=parts) | ast.List(elts=parts), *_]) if ast.unparse(
+                function
+            ).endswith(JOINS):
                 return [path for part in parts for path in of(part)]
-        return []
+        whole = viewed(node)
+        return of(whole) if whole is not node else []
 
     for target, value in (pair for node in nodes for pair in assigned(node)):
         rows = of(value)
@@ -41,10 +47,15 @@ def ends(nodes: Sequence[ast.AST], known: Mapping[str, list[Path]]) -> set[Path]
         elif isinstance(target, ast.Tuple) and len(target.elts) == 2:
             both = [(x.id, n) for n, x in enumerate(target.elts) if isinstance(x, ast.Name)]
             made |= {name: [(*path, str(n)) for path in rows if len(path) == 1] for name, n in both if rows}
-    found: set[Path] = set()
+    picked, added = set[Path](), set[Path]()
     for node in nodes:
         by = [node.slice] if isinstance(node, ast.Subscript) else []
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _BY_NUMBERS:
-            by = [*node.args]
-        found.update(path for one in by for path in of(one) if len(path) == 2)
-    return {path for path in found if {(path[0], "0"), (path[0], "1")} <= found}
+        name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
+        by += [*node.args] if isinstance(node, ast.Call) and name in (*_PICKS, *_ADDS) else []
+        (added if name in _ADDS else picked).update(path for one in by for path in of(one))
+    both = picked | added
+    return {
+        path
+        for path in both
+        if (path in picked & added if len(path) == 1 else {(path[0], "0"), (path[0], "1")} <= both)
+    }

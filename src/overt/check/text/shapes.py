@@ -116,6 +116,8 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         if re.search(r"->|→|\b(returns?|gives?|outputs?)\b", line if name.search(line) else near):
             continue
         told = [one for one in name.finditer(near) if not re.search(_SO_MANY, near[: one.start()])]
+        # What has the length that an argument is stands right behind nothing else's name.
+        told = [one for one in told if one[1] not in axes or not re.search(r"\w", near[one.end() :])]
         # What stands right before a shape: names, one beside the other.
         apart = [n for n, (one, two) in enumerate(pairwise(told), 1)
                  if not re.fullmatch(_BESIDE, near[one.end() : two.start()])]  # fmt: skip
