@@ -88,9 +88,42 @@ class Bags(nn.Module):
         y = v.new_zeros(n, *s.shape[1:], self.d)
         return y.index_add(0, bag, w[..., None] * v[:, None]).flatten(2)
 '''
+ARRAYS = '''
+import numpy as np
+
+
+def softmax(x, axis):
+    x = np.exp(x - x.max(axis, keepdims=True))
+    return x / x.sum(axis, keepdims=True)
+
+
+def exported(x, weights, heads):
+    """weights: [kernel, bias] of each layer by its name."""
+    T, D = x.shape
+    dense = lambda name: np.dot(x, weights[name][0]) + weights[name][1]
+    q, k, v = (dense(n).reshape(T, heads, -1).swapaxes(0, 1) for n in ("ask", "key", "value"))
+    w = softmax(q @ k.swapaxes(-1, -2) / (D // heads) ** 0.5, -1)
+    return (w @ v).swapaxes(0, 1).reshape(T, D)
+
+
+def head(X, Wq, bq, Wk, bk, Wv, bv, seen=None):
+    """Each word is a column.  seen: booleans (N,), True for words that are there."""
+    Q, K, V = bq[:, None] + Wq @ X, bk[:, None] + Wk @ X, bv[:, None] + Wv @ X
+    S = K.T @ Q / K.shape[0] ** 0.5
+    if seen is not None:
+        S = np.where(seen[:, None], S, -np.inf)
+    return V @ softmax(S, 0)
+
+
+def columns(X, heads, Wo, seen=None):
+    """heads: a list of (Wq, bq, Wk, bk, Wv, bv).  seen: booleans (N,), True for words that are there."""
+    return Wo @ np.vstack([head(X, *one, seen=seen) for one in heads])
+'''
 # The source, its candidate, what is right, what is wrong in its place, and what is then told.
 BOTH = [
     (LISTS, "recall", "/ math.sqrt(len(cue))", "* math.sqrt(len(cue))", "scale_inverted"),
+    (ARRAYS, "exported", "(D // heads) ** 0.5", "D ** 0.5", "scale_dmodel"),
+    (ARRAYS, "columns", "np.where(seen[:, None], S, -np.inf)", "np.where(seen[:, None], -np.inf, S)", "mask_inverted"),
     (RAGGED, "Bonds", "/ self.c ** 0.5", "* self.c ** 0.5", "scale_inverted"),
     (RAGGED, "Bags", "self.d ** -0.5", "self.d ** 0.5", "scale_inverted"),
 ]

@@ -120,6 +120,11 @@ class Suggestions(Likely):
             families = [*FAMILIES, *pairs] if "x" in asked else pairs
         if "pages" in asked:
             families = [{"q": "BHD", "k": "npGD", "v": "npGD", "x": "npGD", "context": "npGD"}, *FAMILIES]
+        met = self.interface.read.behind - self.interface.read.before
+        turned = any((role(path[-1]) or "")[:1] == "W" or len(path) > 1 for path in self.interface.read.before)
+        if turned and met & {(a.name,) for a in required if told[a.name] in (None, *FAMILIES[0])}:
+            # What matrices stand in front of has a column for each position.
+            families = [{"q": "WT", "x": "WT", "k": "WS", "v": "WS", "context": "WS"}, *families]
         if each:
             # Of what is kept one by one, each is a vector.
             families = [{"q": "W", "x": "W", "k": "W", "v": "W", "context": "W"}, *families]
@@ -426,6 +431,9 @@ class Suggestions(Likely):
                     elif path in asked.weights and (len(kinds[path]) == 1 or set(kinds[path]) - set("WPDHGK")):
                         some = self._weight(told_so)
                         kinds[path] = some if len(some) == 2 else "WW"
+                    elif among and path[-1] == "1" and (*path[:-1], "0") in asked.weights:
+                        # The bias beside a matrix.
+                        kinds[path] = "W"
                     if (*path, "0") in asked.before:
                         # One matrix for each head, in front of columns.
                         kinds[path] = "HDW"

@@ -37,6 +37,7 @@ def asked(
     here = _Asking(known, texts_in(nodes, {**found.lists, **told}), functions, found, depth)
     here.names(nodes)
     here.slices(nodes)
+    here.parts(nodes)
     found.picking.update(ends(nodes, known))
     handed_on = {node.func for node in nodes if isinstance(node, ast.Call)}
     demands = numeric.demands(nodes)
@@ -76,7 +77,30 @@ class _Asking:
     depth: int
 
     def paths(self, node: ast.AST) -> list[Path]:
-        return paths_of(node, self.known, self.texts)
+        return paths_of(node, self.known, self.texts) or self._part(node)
+
+    def _part(self, node: ast.AST) -> list[Path]:
+        """What is taken by its number out of a list that lies in something."""
+        match node:
+            case ast.Subscript(value=whole, slice=ast.Constant(value=int(number))):
+                inside = [(*path, str(number)) for path in paths_of(whole, self.known, self.texts)]
+                return [path for path in inside if len(path) > 2 and path in self.found.held]
+        return []
+
+    def parts(self, nodes: Sequence[ast.AST]) -> None:
+        """What lies in something, and of which nothing is asked but its first and its second, is a list of both."""
+        numbers: dict[Path, set[int]] = {}
+        for node in nodes:
+            match node:
+                case ast.Attribute(value=whole):
+                    for path in paths_of(whole, self.known, self.texts):
+                        numbers.setdefault(path, set()).add(-1)
+                case ast.Subscript(value=whole, slice=ast.Constant(value=int(number))):
+                    for path in paths_of(whole, self.known, self.texts):
+                        numbers.setdefault(path, set()).add(number)
+        for path in (path for path, some in numbers.items() if some == {0, 1} and len(path) > 1):
+            for number in "01":
+                self.found.enter((*path, number), "list")
 
     def every(self, nodes: Iterable[ast.AST]) -> list[Path]:
         return [path for node in nodes for path in self.paths(node)]
@@ -360,7 +384,8 @@ class _Asking:
         """What a function of the source asks of what it is given."""
         names = [a.arg for a in other.args.args][other.name == "__init__" or is_own(node.func) :]
         # What is spread has one for each argument that must be given, and is given in no other way.
-        must = len(names) - len(other.args.defaults) - sum(one.arg in names for one in node.keywords)
+        needed = names[: len(names) - len(other.args.defaults)]
+        must = len(needed) - sum(one.arg in needed for one in node.keywords)
         spread = must - sum(not isinstance(x, ast.Starred) for x in node.args)
         each: list[list[Path]] = []
         for x in node.args:
@@ -378,10 +403,9 @@ class _Asking:
         handed = dict(zip(names, each, strict=False)) | {name: self.paths(value) for name, value in by_name.items()}
         passed |= by_name
         spelled = {name: some for name, value in passed.items() if (some := spelt(value, self.texts))}
-        needed = other.args.args[: len(other.args.args) - len(other.args.defaults)]
         for paths in (self.paths(one.value) for one in node.keywords if one.arg is None):
             # What is unpacked has the names of the arguments that are not given otherwise.
-            for path, rest in ((path, a.arg) for path in paths for a in needed if a.arg not in passed):
+            for path, rest in ((path, name) for path in paths for name in needed if name not in passed):
                 self.found.enter((*path, rest), "dictionary")
                 handed.setdefault(rest, []).append((*path, rest))
         if any(handed.values()):
