@@ -119,11 +119,25 @@ def columns(X, heads, Wo, seen=None):
     """heads: a list of (Wq, bq, Wk, bk, Wv, bv).  seen: booleans (N,), True for words that are there."""
     return Wo @ np.vstack([head(X, *one, seen=seen) for one in heads])
 '''
+LAYERS = '''
+import torch
+
+
+def by_hand(layer, x):
+    """What nn.MultiheadAttention(E, H, batch_first=True) does, with x (B, T, E)."""
+    B, T, E = x.shape
+    H = layer.num_heads
+    weight = layer.in_proj_weight.view(3, H, E // H, E)
+    q, k, v = torch.einsum("bte,phde->pbhtd", x, weight) + layer.in_proj_bias.view(3, 1, H, 1, E // H)
+    p = (q @ k.mT / (E // H) ** 0.5).softmax(-1)
+    return layer.out_proj((p @ v).transpose(1, 2).reshape(B, T, E))
+'''
 # The source, its candidate, what is right, what is wrong in its place, and what is then told.
 BOTH = [
     (LISTS, "recall", "/ math.sqrt(len(cue))", "* math.sqrt(len(cue))", "scale_inverted"),
     (ARRAYS, "exported", "(D // heads) ** 0.5", "D ** 0.5", "scale_dmodel"),
     (ARRAYS, "columns", "np.where(seen[:, None], S, -np.inf)", "np.where(seen[:, None], -np.inf, S)", "mask_inverted"),
+    (LAYERS, "by_hand", "(E // H) ** 0.5", "E ** 0.5", "scale_dmodel"),
     (RAGGED, "Bonds", "/ self.c ** 0.5", "* self.c ** 0.5", "scale_inverted"),
     (RAGGED, "Bags", "self.d ** -0.5", "self.d ** 0.5", "scale_inverted"),
 ]

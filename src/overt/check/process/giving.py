@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import product
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -250,9 +251,9 @@ class Giver:
         return copy.deepcopy(self.made[own], fixed)
 
     def _maker(self, name: str) -> Any:
-        """A function or a class of the module, or what a class makes one of its own by."""
+        """A function or a class of the module or of a library, or what a class makes one of its own by."""
         owner, _, own = name.partition(".")
-        return getattr(scope(self.target)[owner], own) if own else scope(self.target)[owner]
+        return attrgetter(own)(scope(self.target)[owner]) if own else scope(self.target)[owner]
 
     def _random(self, kind: str) -> Any:
         """What draws numbers."""
