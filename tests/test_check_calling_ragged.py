@@ -132,12 +132,44 @@ def by_hand(layer, x):
     p = (q @ k.mT / (E // H) ** 0.5).softmax(-1)
     return layer.out_proj((p @ v).transpose(1, 2).reshape(B, T, E))
 '''
+POINTS = '''
+import torch
+from torch import nn
+
+
+class Next(nn.Module):
+    """Who is next, n times.
+
+    x (B, n, D)
+    returns the probabilities (B, n, n) of each step, which sum to one, and whom it took (B, n)
+    """
+
+    def __init__(self, d):
+        super().__init__()
+        self.q, self.k, self.step = nn.Linear(d, d), nn.Linear(d, d), nn.GRUCell(d, d)
+
+    def forward(self, x):
+        B, n, d = x.shape
+        state, gone = x.mean(1), torch.zeros(B, n, dtype=torch.bool)
+        probs, order = [], []
+        for _ in range(n):
+            s = torch.einsum("bd,bnd->bn", self.q(state), self.k(x)) / d ** 0.5
+            s = s.masked_fill(gone, -torch.inf)
+            p = s.softmax(-1)
+            one = p.argmax(-1)
+            gone = gone.scatter(1, one[:, None], True)
+            state = self.step(x[torch.arange(B), one], state)
+            probs.append(p)
+            order.append(one)
+        return torch.stack(probs, 1), torch.stack(order, 1)
+'''
 # The source, its candidate, what is right, what is wrong in its place, and what is then told.
 BOTH = [
     (LISTS, "recall", "/ math.sqrt(len(cue))", "* math.sqrt(len(cue))", "scale_inverted"),
     (ARRAYS, "exported", "(D // heads) ** 0.5", "D ** 0.5", "scale_dmodel"),
     (ARRAYS, "columns", "np.where(seen[:, None], S, -np.inf)", "np.where(seen[:, None], -np.inf, S)", "mask_inverted"),
     (LAYERS, "by_hand", "(E // H) ** 0.5", "E ** 0.5", "scale_dmodel"),
+    (POINTS, "Next", "probs.append(p)", "probs.append(s)", "returns_scores"),
     (RAGGED, "Bonds", "/ self.c ** 0.5", "* self.c ** 0.5", "scale_inverted"),
     (RAGGED, "Bags", "self.d ** -0.5", "self.d ** 0.5", "scale_inverted"),
 ]

@@ -52,6 +52,8 @@ def judge(
     written, found, _ = attentions(operations)
     mixes = bool(found)
     returned = operations if any(core.normal for core in found) else additive.completed(operations, outputs)
+    if not mixes and len(returned) == len(operations) and (intended or {}).get("returns weights"):
+        returned = additive.completed(operations, outputs, promised=True)
     if not mixes or len(returned) > len(operations):
         again, more, _ = attentions(returned)
         # Where weights are returned that mix nothing, queries that meet their keys look like weights and values.
