@@ -187,12 +187,12 @@ class Giver:
         if "dict" in spec:
             return Lacking(spec["path"], self.each(spec["dict"])) if "path" in spec else self.each(spec["dict"])
         if "rows" in spec:
-            whole = self.make(spec["rows"])
-            parts = whole if isinstance(whole, dict) else dict(enumerate(whole))
+            whole: Any = self.make(spec["rows"])
+            parts: dict[Any, Any] = whole if isinstance(whole, dict) else dict(enumerate(whole))
             many = max((len(x) for x in parts.values() if hasattr(x, "shape")), default=1)
             rows = [{name: x[n] if hasattr(x, "shape") else x for name, x in parts.items()} for n in range(many)]
             self.rows |= {id(row[name]): id(x) for row in rows for name, x in parts.items() if hasattr(x, "shape")}
-            return [Lacking(whole.path, row) if isinstance(whole, dict) else (*row.values(),) for row in rows]
+            return [Lacking(whole.path, row) if isinstance(whole, Lacking) else (*row.values(),) for row in rows]
         if "sizes" in spec:
             # Those of one map are a tuple, and so are those of each of several.
             each = [tuple(some) if isinstance(some, list) else some for some in spec["sizes"]]

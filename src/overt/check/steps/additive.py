@@ -201,7 +201,8 @@ def completed(
         # Of single numbers the whole is made, as of a row of weights.
         taken = zip(written[number].sources, written[number].operands, strict=True)
         each = [s for s, y in taken if s is not None and y.ndim] if written[number].name in GATHERS else []
-        found = [(number, *one)] if (one := _weights(x)) is not None and not each[1:] else []
+        found: list[tuple[int, int, int]] = []
+        found += [(number, *one)] if (one := _weights(x)) is not None and not each[1:] else []
         found += [(n, *one) for n in (*each[:_STEPS], *each[_STEPS:][-1:]) if (one := _weights(written[n].host))]
         if promised and not found:
             scores = {*each[:_STEPS], *each[_STEPS:][-1:]} if each[1:] else {number}

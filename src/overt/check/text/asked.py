@@ -99,8 +99,8 @@ class _Asking:
                     for path in paths_of(whole, self.known, self.texts):
                         numbers.setdefault(path, set()).add(number)
         for path in (path for path, some in numbers.items() if some == {0, 1} and len(path) > 1):
-            for number in "01":
-                self.found.enter((*path, number), "list")
+            for place in "01":
+                self.found.enter((*path, place), "list")
 
     def every(self, nodes: Iterable[ast.AST]) -> list[Path]:
         return [path for node in nodes for path in self.paths(node)]

@@ -37,16 +37,16 @@ def ends(nodes: Sequence[ast.AST], known: Mapping[str, list[Path]]) -> set[Path]
                 function
             ).endswith(JOINS):
                 return [path for part in parts for path in of(part)]
-        whole = viewed(node)
-        return of(whole) if whole is not node else []
+        inner = viewed(node)
+        return of(inner) if inner is not node else []
 
     for target, value in (pair for node in nodes for pair in assigned(node)):
         rows = of(value)
         if isinstance(target, ast.Name) and rows and not isinstance(value, ast.Name):
             made[target.id] = rows
         elif isinstance(target, ast.Tuple) and len(target.elts) == 2:
-            both = [(x.id, n) for n, x in enumerate(target.elts) if isinstance(x, ast.Name)]
-            made |= {name: [(*path, str(n)) for path in rows if len(path) == 1] for name, n in both if rows}
+            for n, x in enumerate(target.elts if rows else ()):
+                made |= {x.id: [(*path, str(n)) for path in rows if len(path) == 1]} if isinstance(x, ast.Name) else {}
     picked, added = set[Path](), set[Path]()
     for node in nodes:
         by = [node.slice] if isinstance(node, ast.Subscript) else []
