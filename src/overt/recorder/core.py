@@ -227,7 +227,7 @@ def attentions(operations: Sequence[Operation], *, free: bool = False) -> tuple[
     plain = [core.mix for core in found if core.two and core.mix.labels[1][-1] not in core.mix.summed]
     mixed = {core.mix.number for core in found}
     states = any(accumulated(written, data, mix, mixed) for mix in plain)
-    sure = any(core.normal for core in found) or (plain and not states)
+    sure = any(core.normal for core in found) or (plain and not states and not free)
     other = None if sure else reordered(written, data)
     if other is not None and (again := cores(other[0])):
         # What made the state, or what divides by it, is no attention of its own.

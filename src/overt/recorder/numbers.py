@@ -103,7 +103,7 @@ class Numbers:
             if terms is not None:
                 self.terms[one] = terms
                 if kind[0] == "begun":
-                    before = next(s for s in sources if s >= 0 and self.kinds[s] in (kind, (name, line, 2)))
+                    before = next(s for s in sources if s >= 0 and self.kinds[s][:2] in (kind[:2], (name, line)))
                     self.leads[one] = self.leads[before] if before in self.terms else self.sources[before][0]
 
     def _same(self, name: str, source: int) -> bool:

@@ -225,7 +225,7 @@ NAMED = ("config", "dictionary")
 HOLDERS = (*NAMED, "2 of them", "3 of them", "4 of them")
 # An object of the candidate's module that has what an argument is asked for.
 OWN = "its own config number"
-# A list of dictionaries, each of which has a row of every array.
+# A list of dictionaries, or of tuples, each of which has a row of every array.
 ROWS = "1 of each row"
 # The sides of a map, or those of several.
 SIZES = "sizes "

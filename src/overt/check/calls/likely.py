@@ -164,8 +164,8 @@ class Likely:
             return "linear" if projects else "identity"
         if path in asked.parts:
             return "parts of T"
-        # What is called positions, and is the last that is seen, is one.
-        counts = asked.lengths - (asked.last if argument.role == "positions" else set())
+        # What is called positions, and is the last that is seen, is one; what others are added up by counts none.
+        counts = asked.lengths - asked.added_by - (asked.last if argument.role == "positions" else set())
         ends = path in asked.bounds | counts and argument.annotation[:3] != "int"
         if said is None and not self.makes and ends:
             return "bounds" if path in asked.bounds else "lengths"

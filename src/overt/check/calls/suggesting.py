@@ -120,6 +120,11 @@ class Suggestions(Likely):
             families = [*FAMILIES, *pairs] if "x" in asked else pairs
         if "pages" in asked:
             families = [{"q": "BHD", "k": "npGD", "v": "npGD", "x": "npGD", "context": "npGD"}, *FAMILIES]
+        met = self.interface.read.behind - self.interface.read.before
+        turned = any((role(path[-1]) or "")[:1] == "W" or len(path) > 1 for path in self.interface.read.before)
+        if turned and met & {(a.name,) for a in required if told[a.name] in (None, *FAMILIES[0])}:
+            # What matrices stand in front of has a column for each position.
+            families = [{"q": "WT", "x": "WT", "k": "WS", "v": "WS", "context": "WS"}, *families]
         if each:
             # Of what is kept one by one, each is a vector.
             families = [{"q": "W", "x": "W", "k": "W", "v": "W", "context": "W"}, *families]
@@ -426,6 +431,9 @@ class Suggestions(Likely):
                     elif path in asked.weights and (len(kinds[path]) == 1 or set(kinds[path]) - set("WPDHGK")):
                         some = self._weight(told_so)
                         kinds[path] = some if len(some) == 2 else "WW"
+                    elif among and path[-1] == "1" and (*path[:-1], "0") in asked.weights:
+                        # The bias beside a matrix.
+                        kinds[path] = "W"
                     if (*path, "0") in asked.before:
                         # One matrix for each head, in front of columns.
                         kinds[path] = "HDW"
@@ -501,10 +509,11 @@ class Suggestions(Likely):
             guess = replace(guess, told=bool(arrays) and all(path in self._found for path in arrays))
             # What is remembered may lie in as many dictionaries, with what each is called by, or asked by.
             kept = {path[:-2] for path in asks.held if len(path) > 2 and path[-2] == "0"
-                    and (path in asks.labels or role(path[-1]) in ("k", "v"))}  # fmt: skip
+                    and (path in asks.labels or role(asks.called.get(path, path[-1])) in ("k", "v"))}  # fmt: skip
             if some := kept & {path for path, kind in guess.kinds if kind == "1 of them"}:
-                rows = {path: with_axes(kind, ("S", kind)) for path, kind in guess.kinds
-                        if path[:-2] in some and len(axes_of(kind)) == 1 and is_floats(kind)}  # fmt: skip
+                # What nothing is said of is a row too.
+                rows = {path: with_axes(kind, ("S", kind[-1])) for path, kind in guess.kinds
+                        if path[:-2] in some and is_floats(kind) and (len(kind) == 1 or kind == "WW")}  # fmt: skip
                 rows |= dict.fromkeys(some, ROWS)
                 yield replace(guess, kinds=tuple((path, rows.get(path, kind)) for path, kind in guess.kinds))
             yield guess

@@ -45,6 +45,7 @@ from overt.check.process.watching import watched
 from overt.check.text.edits import rewritten
 from overt.check.text.usage import definition, scope
 from overt.errors import ArgumentError
+from overt.recorder.lists import arrays as arrays_of
 from overt.recorder.lists import on_lists
 
 # Seconds between two signs of life.
@@ -343,6 +344,9 @@ class Candidate:
         self.passing = {id(copied(x, lying)): re.sub(r"^\d+[_ ]", "", name) for name, x in given.items()}
         if call.get("example"):
             args, kwargs = list(copy.deepcopy(self.example[0])), copy.deepcopy(self.example[1])
+            if call["backend"] == "python":
+                # Numbers in lists are followed as those of arrays.
+                args, kwargs = [*map(arrays_of, args)], {name: arrays_of(x) for name, x in kwargs.items()}
         # The user's own words, as the candidate is the user's own code.
         scope = giver.each(call.get("globals", {}))
         if call.get("train") is not None:
@@ -366,7 +370,7 @@ class Candidate:
         if call["backend"] == "python":
             method = on_lists(method)
         if call.get("record") is not None:
-            method = watched(method, thing, call["record"], told, self.passing)
+            method = watched(method, thing, call["record"], told, self.passing, giver.rows)
         if call.get("seed") is not None:
             seed_all(call["seed"])
             backend.seed(call["seed"])

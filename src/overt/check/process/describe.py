@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
 from itertools import pairwise
+from operator import attrgetter
 from types import CodeType, SimpleNamespace
 from typing import Any, get_args
 
@@ -135,7 +136,27 @@ def _makers(thing: Any) -> list[dict[str, Any]]:
                     {"name": name, "class": classed, "parameters": rows, "words": sorted({*words}), "source": source}
                 )
             found += _named_makers(name, made) if classed else []
-    return found
+    return found + _of_libraries(thing)
+
+
+def _of_libraries(thing: Any) -> list[dict[str, Any]]:
+    """Layers of a library that documentation or an annotation names, as what may be given."""
+    own, found = definition(thing), dict[str, Any]()
+    signature = str(inspect.signature(own)) if inspect.isroutine(own) else ""
+    said = "\n".join([own.__doc__ or "", _told(inspect.getmodule(own)), signature])
+    modules = {name: x for name, x in scope(thing).items() if inspect.ismodule(x)}
+    for path in dict.fromkeys(re.findall(r"\b(?:\w+\.)+[A-Z]\w*", said)):
+        first, *rest = path.split(".")
+        for root in [first] if first in modules else [f"{name}.{first}" for name in modules]:
+            with suppress(AttributeError):
+                made = attrgetter(".".join([*root.split(".")[1:], *rest]))(modules[root.split(".")[0]])
+                # What stands for any layer is none.
+                runs = inspect.isclass(made) and getattr(getattr(made, "forward", None), "__name__", "") == "forward"
+                if runs and made.__module__ != own.__module__:
+                    found.setdefault(".".join([root, *rest]), made)
+    return [{"name": name, "class": True, "parameters": arguments_of(made), "source": "",
+             "words": sorted({*re.findall(r"self\.(\w+)", source_of(made)[0]), *_public(made)})}
+            for name, made in found.items()]  # fmt: skip
 
 
 def _named_makers(name: str, cls: Any) -> list[dict[str, Any]]:

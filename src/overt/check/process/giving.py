@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import product
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -156,6 +157,8 @@ class Giver:
         self.kept: dict[str, Any] = {} if kept is None else kept
         self.made: dict[str, Any] = {} if made is None else made
         self.run, (self.handle, self.thing) = run, thing
+        # of what is a row of an array, by their identities
+        self.rows: dict[int, int] = {}
 
     def each(self, specs: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by their names."""
@@ -184,10 +187,12 @@ class Giver:
         if "dict" in spec:
             return Lacking(spec["path"], self.each(spec["dict"])) if "path" in spec else self.each(spec["dict"])
         if "rows" in spec:
-            whole = self.make(spec["rows"])
-            many = max((len(x) for x in whole.values() if hasattr(x, "shape")), default=1)
-            rows = [{name: x[n] if hasattr(x, "shape") else x for name, x in whole.items()} for n in range(many)]
-            return [Lacking(whole.path, row) for row in rows]
+            whole: Any = self.make(spec["rows"])
+            parts: dict[Any, Any] = whole if isinstance(whole, dict) else dict(enumerate(whole))
+            many = max((len(x) for x in parts.values() if hasattr(x, "shape")), default=1)
+            rows = [{name: x[n] if hasattr(x, "shape") else x for name, x in parts.items()} for n in range(many)]
+            self.rows |= {id(row[name]): id(x) for row in rows for name, x in parts.items() if hasattr(x, "shape")}
+            return [Lacking(whole.path, row) if isinstance(whole, Lacking) else (*row.values(),) for row in rows]
         if "sizes" in spec:
             # Those of one map are a tuple, and so are those of each of several.
             each = [tuple(some) if isinstance(some, list) else some for some in spec["sizes"]]
@@ -246,9 +251,9 @@ class Giver:
         return copy.deepcopy(self.made[own], fixed)
 
     def _maker(self, name: str) -> Any:
-        """A function or a class of the module, or what a class makes one of its own by."""
+        """A function or a class of the module or of a library, or what a class makes one of its own by."""
         owner, _, own = name.partition(".")
-        return getattr(scope(self.target)[owner], own) if own else scope(self.target)[owner]
+        return attrgetter(own)(scope(self.target)[owner]) if own else scope(self.target)[owner]
 
     def _random(self, kind: str) -> Any:
         """What draws numbers."""

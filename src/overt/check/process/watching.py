@@ -23,11 +23,17 @@ _MOST = 60_000
 
 
 def watched(
-    function: Callable[..., Any], thing: Any, asked: dict[str, Any], told: dict[str, Any], passing: Iterable[int]
+    function: Callable[..., Any],
+    thing: Any,
+    asked: dict[str, Any],
+    told: dict[str, Any],
+    passing: Iterable[int],
+    parts: Mapping[int, int],
 ) -> Callable[..., Any]:
     """The function, which when it is called fills ``told`` with what its recording came to: {"cores", "faults", …}.
 
     passing: the identities of the arrays that a request names, by which arguments are numbered; others are parameters.
+    parts: those of rows of these, each with that of its array.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -40,6 +46,7 @@ def watched(
         rows = [] if inspect.isroutine(thing) else parameters(thing, None, {})
         given = {f"parameter {row['path']}": row["shape"] for row in rows if row["registered"]}
         order = {identity: f"argument {n}" for n, identity in enumerate(passing)}
+        order |= {one: f"argument row {n} of {order[of].split()[-1]}" for n, (one, of) in enumerate(parts.items())}
         lying = [leaf for _, leaf in leaves((args, list(kwargs.values()))) if hasattr(leaf, "shape")]
         names = {f"argument {n}": order.get(id(x), f"parameter made {n}") if order else f"argument {n}"
                  for n, x in enumerate(lying)}  # fmt: skip
@@ -60,8 +67,9 @@ def watched(
         told["faults"] = [asdict(fault) for fault in judged.faults]
         told["ledger"] = [asdict(entry) for entry in judged.ledger]
         told["facts"] = judged.facts
-        read = {origin for operation in operations for origin in operation.origins}
-        told["facts"]["unread"] = [n for n in range(len(order or arrays)) if f"argument {n}" not in read]
+        read = {o.split()[-1] for operation in operations for o in operation.origins if o.startswith("argument")}
+        many = len(order) - len(parts) if order else len(arrays)
+        told["facts"]["unread"] = [n for n in range(many) if str(n) not in read]
         told["facts"] |= {"unregistered": [row["path"] for row in rows if not row["registered"]]}
         return result
 

@@ -17,7 +17,7 @@ from overt.recorder.apart import key_labels
 from overt.recorder.core import ADDS, Core
 from overt.recorder.flow import GATHERS, VIEWS, reach_of, sums_to_one
 from overt.recorder.operations import Line, Operation
-from overt.recorder.products import product
+from overt.recorder.products import made_of, product
 
 _JOINS = {"cat", "concat", "concatenate", "hstack"}
 # Linear in the one operand that is data.
@@ -99,6 +99,10 @@ def _summed(
         if (len(own) > 1 and parts) or any(not part.reach for part in parts):
             wide = [p for p in parts if p.value.ndim > 1]
             joined = operation.name in _JOINS
+            many = sum(x.shape[axis_here] for x in operation.operands if x.ndim == operation.host.ndim)
+            if joined and many == operation.host.shape[axis_here]:
+                # Keys that are put together, one behind the other.
+                return None
             return Sum(wide, number, axis_here, bent, joined) if len(wide) > 1 else None
         made = product(operations, number)
         if made is not None and len(own) > 1:
@@ -185,10 +189,13 @@ def _part(
     return Part(value, mine, False)
 
 
-def completed(operations: Sequence[Operation], outputs: Sequence[np.ndarray]) -> list[Operation]:
+def completed(
+    operations: Sequence[Operation], outputs: Sequence[np.ndarray], promised: bool = False
+) -> list[Operation]:
     """Operations and, where weights are returned and mix nothing, others that mix one-hot values with them.
 
-    What is returned may be the logarithms of weights, or what several steps gave.
+    What is returned may be the logarithms of weights, or what several steps gave.  promised: whether it is said to sum
+    to 1; then it may be what weights were made of that are not returned.
     """
     written = list(operations)
     for x in outputs:
@@ -198,8 +205,19 @@ def completed(operations: Sequence[Operation], outputs: Sequence[np.ndarray]) ->
         # Of single numbers the whole is made, as of a row of weights.
         taken = zip(written[number].sources, written[number].operands, strict=True)
         each = [s for s, y in taken if s is not None and y.ndim] if written[number].name in GATHERS else []
-        found = [(number, *one)] if (one := _weights(x)) is not None and not each[1:] else []
+        found: list[tuple[int, int, int]] = []
+        found += [(number, *one)] if (one := _weights(x)) is not None and not each[1:] else []
         found += [(n, *one) for n in (*each[:_STEPS], *each[_STEPS:][-1:]) if (one := _weights(written[n].host))]
+        if promised and not found:
+            scores = {*each[:_STEPS], *each[_STEPS:][-1:]} if each[1:] else {number}
+            kept: dict[int, tuple[int, int, int]] = {}
+            for n, op in enumerate(operations):
+                one = _weights(op.host)
+                of = max(scores & made_of(operations, n), default=None) if one is not None else None
+                if one is not None and of is not None and operations[of].host.shape == op.host.shape:
+                    kept[of] = n, one[0], 2
+            # What chooses among one alone says nothing.
+            found = [*kept.values()] if 2 * len(kept) > len(scores) else []
         for made, axis, logarithms in found:
             line, host = written[made].line, written[made].host
 
@@ -213,7 +231,7 @@ def completed(operations: Sequence[Operation], outputs: Sequence[np.ndarray]) ->
                 flat = host.reshape(*host.shape[:-2], -1)
                 add("reshape", flat, (host, made))
                 made, host = len(written) - 1, flat
-            if logarithms:
+            if logarithms == 1:
                 add("exp", np.exp(host), (host, made))
                 made, host = len(written) - 1, np.exp(host)
             moved, values = np.moveaxis(host, axis, -1), np.eye(host.shape[axis])

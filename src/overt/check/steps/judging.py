@@ -52,6 +52,8 @@ def judge(
     written, found, _ = attentions(operations)
     mixes = bool(found)
     returned = operations if any(core.normal for core in found) else additive.completed(operations, outputs)
+    if not mixes and len(returned) == len(operations) and (intended or {}).get("returns weights"):
+        returned = additive.completed(operations, outputs, promised=True)
     if not mixes or len(returned) > len(operations):
         again, more, _ = attentions(returned)
         # Where weights are returned that mix nothing, queries that meet their keys look like weights and values.
@@ -59,8 +61,9 @@ def judge(
         alone = [c for c in more if c.scores.number in met and again[c.mix.number].detail in pipeline.GIVEN]
         if not mixes or alone:
             written, found, mixes = again, alone if mixes else more, False
-    if not found and (intended or {}).get("no softmax"):
-        written, found, _ = attentions(operations, free=True)
+    if not any(core.normal for core in found) and (intended or {}).get("no softmax"):
+        again, more, _ = attentions(operations, free=True)
+        written, found = (again, more) if more else (written, found)
     found = [core for core in found if not _is_loss(core)]
     judged = Judged(len(found))
     judged.facts["mixes"] = mixes

@@ -381,6 +381,9 @@ class Mixing(Masked):
         scores = [y for _, y in core.steps[:-1] if y.size and not (y.min() >= 0 and y.max() <= 1)]
         returned = any(like(array, y) for array in self.outputs[1:] for y in weights)
         self.facts |= {"weights returned": True} if returned else {}
+        if self.operations[core.mix.number].detail == pipeline.GIVEN[2]:
+            line = self._handed_out(core.scores.number) or self.softmax_line
+            self.fail("weights", "returns_scores", line, "Scores are returned in the place of weights.")
         names = [str(name) for name in self.intended.get("returned", [""] * len(self.outputs))]
         for name, array in zip(names[1:], self.outputs[1:], strict=True):
             if any(like(array, y) for y in weights):

@@ -26,7 +26,7 @@ _RANDOM = {"dropout", "dropout_", "native_dropout", "feature_dropout", "alpha_dr
 # A score as low as this was put there to hide: exp of it is nothing beside any other.
 LOW = -60.0
 # What is made of weights that are returned, or of their logarithms, as if they mixed values.
-GIVEN = ("returned", "logarithms")
+GIVEN = ("returned", "logarithms", "kept back")
 _NONE = np.zeros((0, 0), bool)
 # Numbers of an array that are shown.
 _SHOWN = 6

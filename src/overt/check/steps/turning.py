@@ -211,7 +211,7 @@ def turn(operations: Sequence[Operation], data: Sequence[bool], one: Origin, eac
     after = [operations[one.source].host, *(operations[i].host for i in reversed(one.views))]
     for number, before in (_before if each else _bottlenecks)(operations, data, one.source):
         same = [y for y in after if y.shape == before.shape]
-        if not same or before.dtype.kind != "f" or before.shape[-1] % 2 or before.shape[-1] != one.form.shape[-1]:
+        if not same or before.dtype.kind != "f" or before.shape[-1:] != one.form.shape[-1:] or before.shape[-1] % 2:
             continue
         x, y = before, same[0]
         axis = _positions(one.form / one.factor, y)

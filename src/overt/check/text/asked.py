@@ -11,6 +11,7 @@ from itertools import takewhile
 import numpy as np
 
 from overt.check.text import numeric
+from overt.check.text.ends import JOINS, ends
 from overt.check.text.read import Read
 from overt.check.text.shapes import Path
 from overt.check.text.syntax import DEPTH, assigned, is_own, of_own, spelt, texts_in, walked
@@ -19,7 +20,6 @@ from overt.check.text.syntax import DEPTH, assigned, is_own, of_own, spelt, text
 _OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
 # Functions that add up what their second argument says the places of.
 _ADDING = r"(?s:.*)\b(index_add_?|scatter_(add|reduce)_?|add\.at|segment_(sum|max))"
-_JOINS = ("cat", "concat", "concatenate", "stack")
 _SPLITS = {"split", "chunk", "array_split"}
 _PRODUCTS = {"matmul", "dot", "mm", "bmm", "linear"}
 
@@ -37,6 +37,8 @@ def asked(
     here = _Asking(known, texts_in(nodes, {**found.lists, **told}), functions, found, depth)
     here.names(nodes)
     here.slices(nodes)
+    here.parts(nodes)
+    found.picking.update(ends(nodes, known))
     handed_on = {node.func for node in nodes if isinstance(node, ast.Call)}
     demands = numeric.demands(nodes)
     for node in nodes:
@@ -75,7 +77,30 @@ class _Asking:
     depth: int
 
     def paths(self, node: ast.AST) -> list[Path]:
-        return paths_of(node, self.known, self.texts)
+        return paths_of(node, self.known, self.texts) or self._part(node)
+
+    def _part(self, node: ast.AST) -> list[Path]:
+        """What is taken by its number out of a list that lies in something."""
+        match node:
+            case ast.Subscript(value=whole, slice=ast.Constant(value=int(number))):
+                inside = [(*path, str(number)) for path in paths_of(whole, self.known, self.texts)]
+                return [path for path in inside if len(path) > 2 and path in self.found.held]
+        return []
+
+    def parts(self, nodes: Sequence[ast.AST]) -> None:
+        """What lies in something, and of which nothing is asked but its first and its second, is a list of both."""
+        numbers: dict[Path, set[int]] = {}
+        for node in nodes:
+            match node:
+                case ast.Attribute(value=whole):
+                    for path in paths_of(whole, self.known, self.texts):
+                        numbers.setdefault(path, set()).add(-1)
+                case ast.Subscript(value=whole, slice=ast.Constant(value=int(number))):
+                    for path in paths_of(whole, self.known, self.texts):
+                        numbers.setdefault(path, set()).add(number)
+        for path in (path for path, some in numbers.items() if some == {0, 1} and len(path) > 1):
+            for place in "01":
+                self.found.enter((*path, place), "list")
 
     def every(self, nodes: Iterable[ast.AST]) -> list[Path]:
         return [path for node in nodes for path in self.paths(node)]
@@ -85,6 +110,9 @@ class _Asking:
         for node in nodes:
             if isinstance(node, ast.Assign):
                 for given, of in assigned(node):
+                    if isinstance(given, ast.Name) and isinstance(of, ast.ListComp) and self.paths(of):
+                        # What is left of a list has another name.
+                        self.known.setdefault(given.id, self.paths(of))
                     if isinstance(given, ast.Tuple) and isinstance(of, ast.GeneratorExp | ast.ListComp):
                         # Names for each of what something is made of one by one are names for that.
                         of = of.generators[0].iter if len(of.generators) == 1 else of
@@ -118,10 +146,10 @@ class _Asking:
                 inside = [(*path, str(number)) for path in paths]
                 for path in inside:
                     self.found.enter(path, "list")
-                if isinstance(x, ast.Name):
+                if isinstance(x, ast.Name) and x.id != "_":
                     self.found.called |= {path: x.id for path in inside if path not in self.found.called}
                     self.known.setdefault(x.id, inside)
-                else:
+                elif not isinstance(x, ast.Name):
                     if isinstance(x, ast.Attribute) and is_own(x):
                         self.found.called |= {path: x.attr for path in inside if path not in self.found.called}
                     self._named(x, inside)
@@ -315,7 +343,7 @@ class _Asking:
                 # What something that is given is asked for by.
                 self.found.indices.update(one for one in self.every(node.args) if one[1:] == ("0",))
         # What a library fills may be given two lengths.
-        joined = isinstance(node.func, ast.Name) or is_own(node.func) or ast.unparse(node.func).endswith(_JOINS)
+        joined = isinstance(node.func, ast.Name) or is_own(node.func) or ast.unparse(node.func).endswith(JOINS)
         for elements in (x.elts for x in node.args if joined and isinstance(x, ast.Tuple) and len(x.elts) == 2):
             # A state of two arrays, (h, c), which a layer takes as one.
             state = [path for x in elements if isinstance(x, ast.Name) for path in self.paths(x)[:1]]
@@ -356,7 +384,8 @@ class _Asking:
         """What a function of the source asks of what it is given."""
         names = [a.arg for a in other.args.args][other.name == "__init__" or is_own(node.func) :]
         # What is spread has one for each argument that must be given, and is given in no other way.
-        must = len(names) - len(other.args.defaults) - sum(one.arg in names for one in node.keywords)
+        needed = names[: len(names) - len(other.args.defaults)]
+        must = len(needed) - sum(one.arg in needed for one in node.keywords)
         spread = must - sum(not isinstance(x, ast.Starred) for x in node.args)
         each: list[list[Path]] = []
         for x in node.args:
@@ -374,10 +403,9 @@ class _Asking:
         handed = dict(zip(names, each, strict=False)) | {name: self.paths(value) for name, value in by_name.items()}
         passed |= by_name
         spelled = {name: some for name, value in passed.items() if (some := spelt(value, self.texts))}
-        needed = other.args.args[: len(other.args.args) - len(other.args.defaults)]
         for paths in (self.paths(one.value) for one in node.keywords if one.arg is None):
             # What is unpacked has the names of the arguments that are not given otherwise.
-            for path, rest in ((path, a.arg) for path in paths for a in needed if a.arg not in passed):
+            for path, rest in ((path, name) for path in paths for name in needed if name not in passed):
                 self.found.enter((*path, rest), "dictionary")
                 handed.setdefault(rest, []).append((*path, rest))
         if any(handed.values()):
@@ -393,6 +421,9 @@ def paths_of(node: ast.AST, known: Mapping[str, list[Path]], texts: Mapping[str,
         return known[ast.unparse(node)]
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("tuple", "list"):
         return [path for x in node.args for path in paths_of(x, known, texts)]
+    if isinstance(node, ast.ListComp) and ast.unparse(node.elt) == ast.unparse(node.generators[0].target):
+        # Some of what lies in a list.
+        return paths_of(node.generators[0].iter, known, texts)
     if isinstance(node, ast.Attribute) and node.attr not in _OF_ARRAYS:
         return [(*path, node.attr) for path in paths_of(node.value, known, texts)]
     if isinstance(node, ast.Subscript):

@@ -199,7 +199,7 @@ def bare(node: ast.AST) -> ast.AST:
 
 def viewed(node: ast.AST) -> ast.AST:
     """What something is a view of, or says of several whether any or all of them are so."""
-    views = ("any", "all", "unsqueeze", "reshape", "view", "transpose", "expand")
+    views = ("any", "all", "unsqueeze", "reshape", "view", "transpose", "expand", "expand_as")
     while True:
         match node:
             case ast.Subscript(value=inner, slice=ast.Tuple() | ast.Slice() | ast.Constant(value=None)):

@@ -78,6 +78,9 @@ class Promises(Hiding):
             "scales": [n for config in self.description.get("configs", ()) for n in config["scales"]],
             "unscaled": self.declared_unscaled,
             "returns scores": self.returns_scores,
+            "returns weights": not self.returns_scores and bool(re.search(
+                r"\b(prob|distribution|weight)[^.]{0,80}\bsums? to (1|one)\b", " ".join(told.split())
+            )),
             "no softmax": self.declared_free,
             "scaled": self.description.get("scaled"),
             "by width": self.declared_by_width,

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
+from overt.check.text.roles import role
+
 # An argument, or what lies in it by name or number.
 Path = tuple[str, ...]
 
@@ -87,6 +89,9 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         if len(axes) > 1 and all(axis in names for axis in axes) and (len(axes) > 2 or len(axes[0]) > 1):
             # Arguments, as they are passed.
             continue
+        if len(axes) == 2 and min(map(len, axes)) > 1 and [role(axis, ("k", "v")) for axis in axes] == ["k", "v"]:
+            # What lies in each of several.
+            continue
         word = re.search(r"(\w+)$", text[: place.start()]) if place[0][0] == "[" else None
         if word and (not name.fullmatch(word[1]) or all(axis.isdigit() for axis in axes)):
             # Something is taken out of something else, or one of those that lie in it.
@@ -111,6 +116,8 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         if re.search(r"->|→|\b(returns?|gives?|outputs?)\b", line if name.search(line) else near):
             continue
         told = [one for one in name.finditer(near) if not re.search(_SO_MANY, near[: one.start()])]
+        # What has the length that an argument is stands right behind nothing else's name.
+        told = [one for one in told if one[1] not in axes or not re.search(r"\w", near[one.end() :])]
         # What stands right before a shape: names, one beside the other.
         apart = [n for n, (one, two) in enumerate(pairwise(told), 1)
                  if not re.fullmatch(_BESIDE, gap := near[one.end() : two.start()])
@@ -193,7 +200,13 @@ def _each(found: re.Match[str]) -> str:
 
 
 def of_lists(text: str, names: Sequence[str]) -> str:
-    """A text with a shape behind each name of which it says that it is a list: of numbers, or of what has features."""
+    """A text with a shape behind each name of which it says that it is a list: of numbers, or of what has features.
+
+    A list of so many numbers has a shape wherever it is told of.
+    """
+    text = re.sub(r"\b(?:an? )?lists? of ([A-Z]) (?=(?:floats|numbers)\b)", r"(\1,) ", text)
+    # Of matrices there are several.
+    text = re.sub(r"\blists? of ([A-Z]) ?[x×] ?([A-Z])\b", r"(n, \1, \2)", text)
 
     def shaped(found: re.Match[str]) -> str:
         says = found[2].split("(")[0].lower()

@@ -347,10 +347,12 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
     if len(first) > 2 and "T" not in first:
         wanted += (f"{sort} ({', '.join(axis for axis in first if axis not in 'WU')})",)
     arrays = [kind for _, kind in guess.kinds if calls.is_floats(kind)]
-    alone = bool(arrays) and len(first) < 3 and len(arrays[-1]) == 2 and "B" not in arrays[-1]
+    # What weights are multiplied with has rows or columns that may be hidden; they have none.
+    last = next((kind for kind in arrays[::-1] if len(kind) == 2 and {*kind} & {"S", "T"}), "".join(arrays[-1:]))
+    alone = len(first) < 3 and len(last) == 2 and "B" not in last
     if alone and (role is not None or face.told_booleans(name)):
         # Keys that have no samples; what nothing calls a mask may as well be a number for each of them.
-        wanted += (f"{sort} ({arrays[-1][0]})",)
+        wanted += (f"{sort} ({last[calls.along(last) or 0]})",)
     if role is None and taken is None:
         # Whatever it is called, it may say how many keys there are.
         wanted += ("lengths",)
