@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from overt.check.report import Report
+from swapped import right_and_wrong
 
 pytest.importorskip("torch")
 
@@ -163,28 +161,25 @@ class Next(nn.Module):
             order.append(one)
         return torch.stack(probs, 1), torch.stack(order, 1)
 '''
-# The source, its candidate, what is right, what is wrong in its place, and what is then told.
+SOURCES = {
+    "recall": LISTS,
+    "exported": ARRAYS,
+    "columns": ARRAYS,
+    "by_hand": LAYERS,
+    "Next": POINTS,
+    "Bonds": RAGGED,
+    "Bags": RAGGED,
+}
+# The candidate, what is right, what is wrong in its place, and what is then told.
 BOTH = [
-    (LISTS, "recall", "/ math.sqrt(len(cue))", "* math.sqrt(len(cue))", "scale_inverted"),
-    (ARRAYS, "exported", "(D // heads) ** 0.5", "D ** 0.5", "scale_dmodel"),
-    (ARRAYS, "columns", "np.where(seen[:, None], S, -np.inf)", "np.where(seen[:, None], -np.inf, S)", "mask_inverted"),
-    (LAYERS, "by_hand", "(E // H) ** 0.5", "E ** 0.5", "scale_dmodel"),
-    (POINTS, "Next", "probs.append(p)", "probs.append(s)", "returns_scores"),
-    (RAGGED, "Bonds", "/ self.c ** 0.5", "* self.c ** 0.5", "scale_inverted"),
-    (RAGGED, "Bags", "self.d ** -0.5", "self.d ** 0.5", "scale_inverted"),
+    ("recall", "/ math.sqrt(len(cue))", "* math.sqrt(len(cue))", "scale_inverted"),
+    ("exported", "(D // heads) ** 0.5", "D ** 0.5", "scale_dmodel"),
+    ("columns", "np.where(seen[:, None], S, -np.inf)", "np.where(seen[:, None], -np.inf, S)", "mask_inverted"),
+    ("by_hand", "(E // H) ** 0.5", "E ** 0.5", "scale_dmodel"),
+    ("Next", "probs.append(p)", "probs.append(s)", "returns_scores"),
+    ("Bonds", "/ self.c ** 0.5", "* self.c ** 0.5", "scale_inverted"),
+    ("Bags", "self.d ** -0.5", "self.d ** 0.5", "scale_inverted"),
 ]
 
 
-@pytest.mark.parametrize(("source", "name"), [both[:2] for both in BOTH])
-def test_right(check: Callable[[str, str], Report], source: str, name: str) -> None:
-    report = check(name, source)
-    assert report.ok, report
-
-
-@pytest.mark.parametrize(("source", "name", "right", "wrong", "expected"), BOTH)
-def test_wrong(
-    check: Callable[[str, str], Report], source: str, name: str, right: str, wrong: str, expected: str
-) -> None:
-    assert source.count(right) == 1
-    report = check(name, source.replace(right, wrong))
-    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == [expected], report
+test_right, test_wrong = right_and_wrong(SOURCES, BOTH)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from overt.check.report import Report
+from swapped import right_and_wrong
 
 pytest.importorskip("torch")
 
@@ -139,32 +137,17 @@ class Shelves:
         """questions (M, d) -> (M, e)"""
         return self.weights(name, questions) @ self.shelves[name][1]
 '''
-# The candidate, what is right, what is wrong in its place, what is then told, and what its line has.
+# The candidate, what is right, what is wrong in its place, and what is then told.
 BOTH = [
-    ("head", "dim=-1), 1)", "dim=-1), 0)", "unknown", ""),
-    ("captions", "real[:, :, None], dim=1)", "real[:, None], dim=1)", "mask_times_scores", "real"),
-    ("Scribe", "e = torch.tanh(", "e = (", "additive_no_tanh", "where"),
-    ("look", "~pad", "pad", "mask_inverted", "attn_mask"),
-    ("Bonds", "softmax(2)", "softmax(1)", "softmax_axis_q", "softmax(1)"),
-    ("Edges", "e / e.new_zeros(len(x), self.h).index_add(0, b, e)[b]", "e / e.sum(0)", "softmax_global", "e.sum(0)"),
-    ("alibi", "np.arange(1, n + 1)", "np.arange(n)", "alibi_slopes", "np.arange(n) / n"),
-    ("Shelves.read", "asked = name, questions.tobytes()", "asked = name", "cache_key", "asked = name"),
+    ("head", "dim=-1), 1)", "dim=-1), 0)", "unknown"),
+    ("captions", "real[:, :, None], dim=1)", "real[:, None], dim=1)", {"mask_times_scores": "real"}),
+    ("Scribe", "e = torch.tanh(", "e = (", {"additive_no_tanh": "where"}),
+    ("look", "~pad", "pad", {"mask_inverted": "attn_mask"}),
+    ("Bonds", "softmax(2)", "softmax(1)", {"softmax_axis_q": "softmax(1)"}),
+    ("Edges", "e / e.new_zeros(len(x), self.h).index_add(0, b, e)[b]", "e / e.sum(0)", {"softmax_global": "e.sum(0)"}),
+    ("alibi", "np.arange(1, n + 1)", "np.arange(n)", {"alibi_slopes": "np.arange(n) / n"}),
+    ("Shelves.read", "asked = name, questions.tobytes()", "asked = name", {"cache_key": "asked = name"}),
 ]
 
 
-@pytest.mark.parametrize("name", [name for name, *_ in BOTH])
-def test_right(check: Callable[[str, str], Report], name: str) -> None:
-    report = check(name, SOURCE)
-    assert report.ok, report
-
-
-@pytest.mark.parametrize(("name", "right", "wrong", "expected", "line"), BOTH)
-def test_wrong(
-    check: Callable[[str, str], Report], name: str, right: str, wrong: str, expected: str, line: str
-) -> None:
-    assert SOURCE.count(right) == 1
-    report = check(name, SOURCE.replace(right, wrong))
-    found = [f for f in report.findings if f.kind in ("mistake", "unknown")]
-    assert [f.id for f in found] == [expected], report
-    assert found[0].where is not None
-    assert line in found[0].where["text"]
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

@@ -16,7 +16,7 @@ from overt.check.steps.origins import PRODUCTS, Origin, added, behind, constant_
 from overt.check.steps.pipeline import constant, near, permuted
 from overt.check.text.lines import returned_at, twice
 from overt.recorder.edges import ADDED
-from overt.recorder.flow import GATHERS, VIEWS
+from overt.recorder.flow import GATHERS, VIEWS, reach_of
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product, made_of
 from overt.recorder.reordered import AVERAGED
@@ -355,8 +355,11 @@ class Mixing(Masked):
             self.fail("groups", "gqa_tile", line, says, np.arange(len(row)) // (len(row) // G), row)
 
     def _repeats(self) -> Line | None:
-        """The line that repeats the keys."""
-        several = (self.operations[n] for n in self.k.views)
+        """The line that repeats the keys, and takes none of them by what was given, such as the ends of edges."""
+        several = [self.operations[n] for n in self.k.views]
+        if any(i and x.dtype.kind in "iu" and reach_of(op, i, self.reach) for op in several
+               for i, x in enumerate(op.operands)):  # fmt: skip
+            return None
         return next((op.line for op in several if op.operands and op.host.size > op.operands[0].size), None)
 
     def _returned(self) -> None:
