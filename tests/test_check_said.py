@@ -178,7 +178,7 @@ def test_a_call_has_so_many_numbers() -> None:
         ("true = not suspended", "keep"),
         ("true where it was removed", "drop"),
         ("true = padding and not to be read", "drop"),
-        ("true = listed and not suspended", None),
+        ("true = listed and not suspended", "keep"),
         ("true where the frame was taken at night", None),
         ("the version is 1.0", None),
     ],

@@ -21,17 +21,55 @@ _ABROAD = (
         r"echte?[mnrs]?|vraie?s?|r[ée]el(le)?s?|ver[aoei]|verdadei?r[oa]s?|prawdziw\w*|gerçek|riktig\w*|v[áà]lid[aeio]s?"
         r"|g(ü|ue)ltig\w*|geldig\w*|ważn\w*|geçerli",
     ),
-    (
-        "hidden",
-        r"(not|no)( (an?|any|the))?( actual(ly)?)? (real|valid)"
-        r"|(kein\w*|geen|nicht|niet|nie|pas|sans|sin|senza|sem|non|não|no es)( [^\W\d]+){0,2} real",
-    ),
-    ("no", r"kein\w*|geen|ohne|zonder|sans|sin|senza|sem|bez"),
+    ("no", r"kein\w*|geen|nicht|niet|nie|pas|ohne|zonder|sans|sin|senza|sem|bez|não|no es|non(?!-)"),
 )
-# What stands before the name of a thing, and what says where others are.
-_SOME = r"( the| an?| any| all| every| each| its)?( \w+'s)?"
-_PLACES = "outside|beyond|behind|past|after|inside|within"
-_PLAINLY = "mask|ignore|pad|drop|hid|block|not|keep|attend|allow|visible|valid"
+# Where something lies, which says more than what is said of what it lies at.
+_AT = r"( of)?( the| its?| an?| any| all| every| each| this| that)?( \w+'s)?( real| valid| actual)?( [^\W\d]\w*)?"
+# What a clause is made of, the first that fits: what hides (-) or keeps (+), and what turns round the next of these, or the
+# last.
+_SIGNS = (
+    ("-", r"(keep|kept)s?\b[^.;,]{0,40}?\b(away|out|off|apart)\b|away\b"),
+    ("-", r"(leaves?|left|switched|turned|cut) (\w+ )?(out|off)\b"),
+    ("-", rf"(outside|beyond|past)\b{_AT}|(after|behind)( the| its)? (end|last|real|valid|actual)\b( \w+)?"),
+    ("+", rf"(inside|within)\b{_AT}"),
+    ("-", r"weights? (of |is |are |becomes? )?(zero|0)\b|zero weights?"),
+    ("last", r"(from|by|to) (no one|nobody|none|nothing)\b|nothing\b"),
+    ("next", r"(everything|all|any\w*) (but|save)\b|except\b|(other|rather) than\b|apart from\b|instead of\b"),
+    ("next", r"(not|no|never|none|nobody|neither|nor|without|cannot|absence of|\w+n't)\b"),
+    ("next", r"non-?(?=pad|mask|empty|hid|miss|ignor|block)"),
+    ("+", r"un-?(masked|padded|hidden|blocked|ignored)\b"),
+    ("-", r"pad(s|ded|ding)?\b|mask(s|ed|ing| out)\b|(?<=not )mask\b"),
+    ("-", r"(ignor|hid(e|ing|den)|drop|block|forbid|exclu|disallow|skip|prohibit|discard|remov)\w*"),
+    ("-", r"(invisible|invalid|empty|absent|unused|unseen|dead|missing|lost|broken|deleted|rejected|suspended|withdrawn"
+          r"|cancell?ed|faulty|corrupt\w*|fillers?|fill(s|ing|ed up)?|unavailable|inaccessible)\b"),
+    ("+", r"(real|valid|actual|genuine|visible|keeps?|kept|allow\w*|attend\w*|sees?|seen|looks?|looked|reads?|used?|uses"
+          r"|takes? part|took part|participat\w*|present|exists?|existing|live|alive|available|contribut\w*|counts?|counted"
+          r"|weights?|chosen|trusted|permitted|included?)\b"),
+)  # fmt: skip
+_TOKEN = re.compile("|".join(rf"(?P<s{n}>\b(?:{pattern}))" for n, (_, pattern) in enumerate(_SIGNS)))
+# What keeps where nothing else is said.
+_WEAK = r"\b(may|can|attention|tokens?|words?|frames?)\b(?! (is|are|was|were|has|have)\b)"
+# What stands between a value and what it means, and between that and a value behind it.
+_LINK = (
+    r"=|:|,|->|→|-|\b(means?|marks?|indicates?|is|are|will be|where|wherever|when|whenever|for|at|on|to|sur|pour|para|sobre"
+    r"|auf|für|bei|keeps?|drops?|may|hides?|blocks?|removes?|ignores?|allows?|outside|beyond|past|after|behind|inside|within)\b"
+)
+_BEHIND = (
+    r"(\b(is|are|was|were|the)|[(=]|\b(marked|indicated|denoted|flagged|represented|shown|encoded|labell?ed) (by|with|as)( a)?)"
+    r" *[\"']?$"
+)
+# Before what is a number of something, or one of several.
+_NUMBER = (
+    r"([<>]=?|\b[a-z] ?=|\b(row|column|index|position|place|entry|frame|token|sample|slot|level|step|layer|item|all|some|any"
+    r"|of|must be|may be|can be|least)) *$"
+)
+_PLAINLY = "mask|ignore|pad|drop|hid|block|remov|not|keep|attend|allow|visible|valid"
+_VALUES = {
+    "keep": r"(?<![\w.-])(true|1(?:\.0)?s?|non-?zero|(?<!\w )ones|(?<=by )ones?|(?<=with )ones?|(?<=the )ones|(?<=are )ones"
+            r"|one(?= (?:=|:|means|where|for (?!(?:each|every)\b))))(?!\.?\w)",
+    "drop": r"(?<![\w.-])(false|0(?:\.0)?s?|zeros?)(?!\.?\w)",
+}  # fmt: skip
+_TURNED = {"keep": "drop", "drop": "keep", None: None}
 
 
 def meaning(line: str, booleans: bool) -> str | None:
@@ -44,10 +82,12 @@ def meaning(line: str, booleans: bool) -> str | None:
     # Its shape, and what it is made of, say nothing yet.
     values = r"(?![^)\]]*\b(inf\w*|true|false|\d+e\d+)\b)"
     line = re.sub(rf"[(\[]{values}(?=[^)\]]*[a-z])[\w*+/ -]+(, ?[\w*+/ -]+)+,?[)\]]", "", line)
-    line = re.sub(r"\b(ones|1s?|0s?|zeros)\b( ?/ ?| and | or )(zeros|0s?|1s?|ones)\b", "numbers", line)
+    one, none, between = r"\b(ones|1s?|true)\b", r"\b(zeros|0s?|false)\b", "( ?/ ?| and | or )"
+    line = re.sub(rf"{one}{between}{none}|{none}{between}{one}", "numbers", line)
     line = re.sub(r"\b(in|at) (row|column|position|place|entry|index)\b[^.;]{0,40}?(?=means?\b|indicates?\b)", "", line)
     added = re.search(
-        r"additive(?! (attention|scor|energ|align))|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*(inf\w*|[\d.]+e\d+)\s+(to|where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
+        r"additive(?! (attention|scor|energ|align))|\badded to\b|0\s*(/|or)\s*-\s*(inf|1e|float|∞)"
+        r"|-\s*(inf\w*|[\d.]+e\d+)[\"')]*\s+(to|where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
         line,
     )
     if added and not (booleans and re.search(r"\b(true|false)\b", line)):
@@ -57,77 +97,50 @@ def meaning(line: str, booleans: bool) -> str | None:
         r"\b(0|zeros?)\b.*\b(lowest|negative|finfo\S*min)\b", line
     ):
         return None if booleans else "additive"
-    marked = re.search(
-        r"\b(invalid|pad\w*|masked|ignored|hidden|valid|real|visible|kept|allowed)\b[^.;,]{0,40}?"
-        r"\b(?:indicated|marked|denoted|flagged|represented)\s+(?:by|as|with)\W{0,3}(?:true|1s?|ones?)\b",
-        line,
-    )
-    if marked:
-        return "drop" if marked.group(1)[:3] in ("inv", "pad", "mas", "ign", "hid") else "keep"
-    # One of something for each of others is a number of things.
-    yes = re.search(
-        rf"(?<![\w.-])(true|1(?:\.0)?s?|ones|non-?zero|one(?! (\w+ )?(for (each|every)|per|a|an)\b))(?!\.?\w)[^.;,0]{{0,12}}?(=|:|(?<=true )({_PLACES})\b|\b(means?|marks?|indicates?|is|are|will be|where|for|at|on|to|sur|pour|para|sobre|auf|für|bei|keeps?|drops?|may|hides?|blocks?|allows?)\b|,|->|→|-)",
-        line,
-    )
-    if yes and (says := _said(re.split(r"\bfalse\b|\b0s?\b|\bzero", line[yes.end(1) :][:70])[0])):
-        return says
-    no = re.search(
-        rf"(?<![\w.-])(false|0(?:\.0)?s?|zeros?)(?!\.?\w)\s*(=|:|(?<=false )({_PLACES})\b|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
-        line,
-    )
-    rest = line[no.end(1) :][:50] if no else ""
-    if no and no.group(1) != "false" and not re.search(_PLAINLY, rest):
-        # Of numbers much is said that is no mask.
-        return None
-    rest = re.split(r"\btrue\b|\b1s?\b|\bone", rest)[0]
-    says = _said(rest) or _said(re.sub(r"[()]", "", rest))
-    return {"keep": "drop", "drop": "keep", None: None}[says]
-
-
-def _said(rest: str) -> str | None:
-    """keep or drop, where what stands behind a value says it."""
-    rest = re.split(r";|\. ", rest)[0].replace("*", "")
-    # What stands in brackets behind it is a remark.
-    rest = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", rest)
-    rest = re.sub(
-        r"\bno(ne|body)?\b( \w+)? (may|can|must|should|shall|will) (?!be\b|hide|drop|ignore|mask)\w+",
-        "hidden",
-        rest,
-    )
-    rest = re.sub(r"\bkeeps?\b[^.;,]{0,40}?\b(away|out|off|apart)\b", "hidden", rest)
-    # What is said first is not what it is not.
-    rest = re.sub(r"(?<=\w) *,? (and|but) (is |are |was |were )?not \w+", "", rest)
-    # Nor is it what it need not be.
-    rest = re.sub(r",?( and| but| which)?( it| they)? need(s|ed)? ?(not|n't)\b[^.;]*", "", rest)
-    # Nothing of something is what that is not.
-    some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
-    rest = re.sub(
-        r"\b(no|never|without|absence of)( any)? (pad|mask)\w*|\bpad\w* (is|are)(n't| not)\b(?! \w)", "kept", rest
-    )
-    rest = re.sub(rf"\b(no|without|absence of)( an?| any| real| valid| actual)* ({some})\b", "hidden", rest)
-    rest = re.sub(
-        r"\b(empty|absent|unused|unseen|dead|missing|lost|broken|deleted|removed|rejected|suspended|withdrawn|cancell?ed|faulty|corrupt\w*|outside|filler|fill(s|ing|ed up)?\b|(leaves?|left)\b[^.;,]*\bout|(after|past|beyond|behind) the (end|last)|(after|past|beyond|behind)(?= (the |its )?(real|valid|actual)))\b",
-        "hidden",
-        rest,
-    )
-    # What it lies outside of, or fills up, is something else.
-    rest = re.sub(
-        rf"\b(hidden|pad\w*)( of| from| around| beside| behind| after| beyond| past)?{_SOME} (real|valid|actual)( \w+)?",
-        r"\1",
-        rest,
-    )
-    rest = re.sub(rf"\bnot (in|inside|within|on|(a )?part of|of|from){_SOME} (real|valid|actual)\b", "hidden", rest)
-    if re.search(
-        r"(not|never|don't|cannot|n't)( |$|[.,;])|mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible|invalid",
-        rest,
-    ) and not re.search(
-        r"not (masked|padded|padding|ignored|hidden|invalid)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept",
-        rest,
-    ):
-        return "drop"
-    if re.search(
-        r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|takes? part|look|not (masked|padding|padded|ignored|hidden)|non-pad|unmasked|can\b|(token|word|frame)s?\b(?! (is|are|was|were|has|have)\b)|present|exists?\b",
-        rest,
-    ):
-        return "keep"
+    for value, pattern in _VALUES.items():
+        for found in re.finditer(pattern, line):
+            before = re.split(r"[.;,:]", line[: found.start()])[-1]
+            after = re.split(_VALUES[str(_TURNED[value])], line[found.end() :])[0]
+            if re.search(_NUMBER, before) or re.match(r" *[<>]", after):
+                continue
+            if found[0][0] in "0z" and not (re.search(_VALUES["keep"], line) or re.search(_PLAINLY, after[:50])):
+                # Of numbers much is said that is no mask.
+                continue
+            if says := _of_value(before, after):
+                return says if value == "keep" else _TURNED[says]
     return None
+
+
+def _of_value(before: str, after: str) -> str | None:
+    """keep or drop, of what stands before a value that ends its clause, or behind any other."""
+    if re.match(r"[\"')\]]*\s*([.;,)]|$|(and|else\w*|otherwise)\b)", after) and re.search(_BEHIND, before):
+        return None if re.search(r"\b(must|at least|not)\b", before) else _said(before)
+    if not re.match(rf"[^.;,0]{{0,12}}?({_LINK})", after):
+        return None
+    says = _said(after)
+    return _TURNED[says] if re.search(r"\b(no|not|never|none)\b", before) else says
+
+
+def _said(text: str) -> str | None:
+    """keep or drop, where the first clause that says either says no other."""
+    text = re.split(r";|\. ", text)[0].replace("*", "")
+    # What stands in brackets behind it is a remark.
+    text = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", text)
+    # What need not be so says nothing.
+    text = re.sub(r",?( and| but| which)?( it| they)? need(s|ed)? ?(not|n't)\b[^.;]*", "", text)
+    denied = False
+    for clause in re.split(r"[,.:]", text):
+        signs, turned = list[str](), False
+        for found in _TOKEN.finditer(clause):
+            sign = _SIGNS[int(str(found.lastgroup)[1:])][0]
+            if sign == "next":
+                turned = True
+            elif sign == "last":
+                signs = [*signs[:-1], "+" if signs[-1] == "-" else "-"] if signs else ["-"]
+            else:
+                signs.append(sign if not turned else "+" if sign == "-" else "-")
+                turned = False
+        denied |= turned
+        if signs:
+            return None if len(set(signs)) > 1 else "keep" if signs[0] == "+" else "drop"
+    return "drop" if denied else "keep" if re.search(_WEAK, text) else None
