@@ -282,7 +282,7 @@ class Follower:
             values = self._undropped.of(factor) if weights.dropped else _current(factor, weights)
             # Of more than two factors nobody knows the values; what is added comes first.
             if (len(operands) == 2 or name in _ADDED) and values is not None:
-                role = self._role(factor, weights, factors[1 - i])
+                role = self._role(factor, factors[1 - i])
                 found = used(name, args, values, factors[1 - i], result.detach(), i, role)
             # Weights of weights mix no values: an inverse is computed so.
             itself = self._weights(factors[1 - i]) is not None
@@ -329,9 +329,9 @@ class Follower:
     ) -> Use | None:
         """What the i-th factor of a product mixed, by which weights."""
         factor, values = factors[i], factors[1 - i]
-        shapes, role = [tuple(x.shape) for x in (factor, values, result)], self._role(factor, weights, values)
+        shapes, role = [tuple(x.shape) for x in (factor, values, result)], self._role(factor, values)
         sorted_axes = axes(name, args, shapes, i, role)
-        order = None if sorted_axes is None else self._order(factor, weights, values, sorted_axes)
+        order = None if sorted_axes is None else self._order(factor, values, sorted_axes)
         use = Use(place, weights.softmax, *found, weights.dropped, order)
         if weights.softmax.scored or sorted_axes is None:
             return use
@@ -366,33 +366,32 @@ class Follower:
         self._waiting.clear()
         return found
 
-    def _scores(self, factor: Tensor, weights: _Weights) -> Product | None:
-        """The product that weights come from, if each of their axes is still the one that it was there."""
-        root, origin = weights.softmax.root, self.origins.of(factor)
-        return root if root is not None and isinstance(origin, Made) and origin.product is root else None
+    def _scores(self, factor: Tensor, axes: tuple[int | None, ...]) -> list[Operand]:
+        """Both factors of the product that weights come from, along axes of the weights."""
+        origin = self.origins.of(factor)
+        return [] if origin is None or not origin.told else [Operand(origin, axes, None, i) for i in (0, 1)]
 
-    def _role(self, factor: Tensor, weights: _Weights, values: Tensor) -> Role:
+    def _role(self, factor: Tensor, values: Tensor) -> Role:
         def role(axis: int, features: int | None) -> str | None:
             if features is not None:
                 origin = self.origins.of(values)
                 return None if origin is None else self.origins.role(Operand(origin, (axis,), features))
-            root = self._scores(factor, weights)
-            found = [] if root is None else [root.operand(i, [axis]) for i in (0, 1)]
-            roles = (self.origins.role(x) for x in found if x is not None and x.leading != (None,))
+            roles = map(self.origins.role, self._scores(factor, (axis,)))
             return next((x for x in roles if x is not None), None)
 
         return role
 
-    def _order(self, factor: Tensor, weights: _Weights, values: Tensor, found: Axes) -> np.ndarray | None:
+    def _order(self, factor: Tensor, values: Tensor, found: Axes) -> np.ndarray | None:
         """Which of the leading axes of a product hold samples and which heads, by what was multiplied."""
         (own, sizes), (other, more) = found
         count = max(len(own), len(other)) - 2
         leading = torch.broadcast_shapes(sizes[:-2], more[:-2])  # type: ignore[no-untyped-call]
-        root, origin = self._scores(factor, weights), self.origins.of(values)
+        origin = self.origins.of(values)
         aligned: list[tuple[int | None, ...]] = [(None,) * (count + 2 - len(x)) + x[:-2] for x in (own, other)]
-        operands = [] if root is None else [root.operand(i, aligned[0]) for i in (0, 1)]
-        operands.append(None if origin is None else Operand(origin, aligned[1], other[-1]))
-        return self.origins.order(tuple(leading), [x for x in operands if x is not None])
+        operands = self._scores(factor, aligned[0])
+        if origin is not None:
+            operands.append(Operand(origin, aligned[1], other[-1]))
+        return self.origins.order(tuple(leading), operands)
 
     def _add(self, softmax: Softmax) -> None:
         softmax.beside = self.beside

@@ -56,9 +56,10 @@ class Made:
 
     features: its axes of features, where a map by parameters made it.  maker: the parameter.  rows: whose rows were
     mapped, where these had been moved.  product: of which two it is one, where nobody's parameters were in it.
+    told: whether it is known by what it was computed.
     """
 
-    __slots__ = ("features", "maker", "product", "rows", "shape")
+    __slots__ = ("features", "maker", "product", "rows", "shape", "told")
 
     def __init__(
         self,
@@ -69,12 +70,16 @@ class Made:
         product: Product | None = None,
     ) -> None:
         self.shape, self.features, self.maker, self.rows, self.product = shape, features, maker, rows, product
+        self.told = maker is not None or product is not None
 
 
 class Moved:
-    """A tensor that has cells of others, which stand among the arguments of a function; part: which of its results."""
+    """A tensor that has cells of others, which stand among the arguments of a function; part: which of its results.
 
-    __slots__ = ("args", "func", "kwargs", "part", "shape")
+    told: whether it is known by what the first of these was computed.
+    """
+
+    __slots__ = ("args", "func", "kwargs", "part", "shape", "told")
 
     def __init__(
         self,
@@ -85,6 +90,10 @@ class Moved:
         part: int | None,
     ) -> None:
         self.shape, self.func, self.args, self.kwargs, self.part = shape, func, args, kwargs, part
+        first = args[0] if args else None
+        if type(first) in (tuple, list) and first:
+            first = first[0]
+        self.told: bool = first.told if type(first) in (Made, Moved) else False
 
 
 Origin = Made | Moved
@@ -92,11 +101,15 @@ Origin = Made | Moved
 
 @dataclass(frozen=True)
 class Operand:
-    """A factor of a product: the axis of features, and for each leading axis of the product its own, None for none."""
+    """A factor of a product: the axis of features, and for each leading axis of the product its own, None for none.
+
+    factor: where the origin is that of scores, which factor of the products that they were is meant, along their axes.
+    """
 
     origin: Origin
     leading: tuple[int | None, ...]
     features: int | None
+    factor: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,16 +219,20 @@ class Origins:
         certain: np.ndarray | None = None
         # One that tells heads will do, and samples that share something are told by all together.
         for some in (*([x] for x in operands), operands):
-            key = leading, tuple(_signature(some))
-            if key not in self._orders:
-                if len(self._orders) > _MOST:
-                    self._orders.clear()
-                self._orders[key] = _order(leading, some)
-            found = self._orders[key]
+            found = self._told(leading, some)
             certain = found if certain is None else certain
             if found is not None and found.shape[1] > 1:
                 return None if _in_order(found, leading) else found
         return None if certain is None or _in_order(certain, leading) else certain
+
+    def _told(self, leading: tuple[int, ...], operands: Sequence[Operand]) -> np.ndarray | None:
+        """``_order``, of which layers that do the same ask once."""
+        key = leading, tuple(_signature(operands))
+        if key not in self._orders:
+            if len(self._orders) > _MOST:
+                self._orders.clear()
+            self._orders[key] = _order(leading, operands)
+        return self._orders[key]
 
     def role(self, operand: Operand) -> str | None:
         """What an axis holds: "heads", "samples", which are all that are no heads, or None where nothing tells."""
@@ -225,7 +242,7 @@ class Origins:
         if found is None:
             return None
         heads, samples, _ = found
-        several = [any(len(set(x.tolist())) > 1 for x in some) for some in (heads, samples)]
+        several = [any(map(_several, some)) for some in (heads, samples)]
         return None if several[0] == several[1] else "heads" if several[0] else "samples"
 
     def source(self, origin: Origin, axis: int) -> tuple[Made, int] | None:
@@ -238,7 +255,7 @@ class Origins:
             return None
         if len(made) > 1:
             return None
-        moves = [a for a, x in enumerate(np.unravel_index(cells, made[0][1].shape)) if len(set(x.tolist())) > 1]
+        moves = [a for a, x in enumerate(np.unravel_index(cells, made[0][1].shape)) if _several(x)]
         return (made[0][1], moves[0]) if len(moves) == 1 else None
 
     def features(self, origin: Origin | None, axis: int | None) -> bool:
@@ -277,16 +294,22 @@ class Origins:
         return type(x)(map(self._filled, x)) if type(x) in (tuple, list) else x
 
     def _same(self, args: Any, result: Any) -> None:
-        """The cells of the first operand of this shape that was moved are those of what is made of it."""
-        known = self._known
+        """The cells of the first operand of this shape that a map or a product gave are those of what is made of it.
+
+        Without any, those of the first that was moved.
+        """
+        known, moved = self._known, False
         for x in args:
             found = known.get(id(x))
             if found is None or not isinstance(x, Tensor) or found[0]() is not x:
                 continue
             if isinstance(result, Tensor) and x.shape == result.shape:
-                self._put(result, found[1])
-                if type(found[1]) is Moved:
+                if found[1].told:
+                    self._put(result, found[1])
                     return
+                if not moved:
+                    self._put(result, found[1])
+                    moved = type(found[1]) is Moved
 
     def _map(self, func: Callable[..., Any], args: Any, result: Tensor) -> Made | None:
         name, shape = func.__name__, tuple(result.shape)
@@ -305,8 +328,9 @@ class Origins:
         letters = terms(name, args, tensors[0], tensors[1], result)
         if letters is None:
             return None
-        given, out = letters[own.index(False)], letters[2]
-        return Made(shape, tuple(i for i, a in enumerate(out) if a not in given), maker)
+        # Along whatever axes the parameter has, the maps are others.
+        given, learnt, out = letters[own.index(False)], letters[own.index(True)], letters[2]
+        return Made(shape, tuple(i for i, a in enumerate(out) if a in learnt or a not in given), maker)
 
 
 class _Heeds(dict[Any, str]):
@@ -394,7 +418,9 @@ def _order(leading: tuple[int, ...], operands: Sequence[Operand]) -> np.ndarray 
     groups: dict[Any, list[int]] = {}
     for i, sample in enumerate(each):
         groups.setdefault(sample, []).append(i)
-    order = [sorted(rows, key=within.__getitem__) for rows in groups.values()]
+    # The heads of each sample are in the order that those of the first have.
+    first = {within[i]: place for place, i in enumerate(next(iter(groups.values())))}
+    order = [sorted(rows, key=lambda i: first.get(within[i], n + i)) for rows in groups.values()]
     even = len({len(rows) for rows in order}) == 1
     return np.array(order) if even and (len(order[0]) > 1 or all(certain for *_, certain in keys)) else None
 
@@ -404,12 +430,33 @@ def _keys(leading: tuple[int, ...], operand: Operand) -> tuple[list[np.ndarray],
     made: list[tuple[int, Made]] = []
     try:
         with SILENT(), torch.no_grad():
-            cells = _cells(operand.origin, made, {})
-            first, next_ = (_picked(cells, operand, i).expand(leading).reshape(-1).numpy() for i in (0, 1))
+            known: dict[int, Any] = {}
+            both = (_picked(_whole(operand, i, made, known), operand, i) for i in (0, 1))
+            first, next_ = (x.expand(leading).reshape(-1).numpy() for x in both)
             return _told(first, next_, made)
     except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, _UnknownError):
         # What does not go with places of cells is not followed.
         return None
+
+
+def _whole(operand: Operand, feature: int, made: list[tuple[int, Made]], known: dict[int, Any]) -> Tensor:
+    """The cells of an operand; of scores those of a factor of their products, of one feature."""
+    if operand.factor is None:
+        return _cells(operand.origin, made, known)
+    laid: dict[int, Any] = {}
+    for x in _made(operand.origin):
+        if x.product is None or x.product.letters is None or (origin := x.product.factors[operand.factor]) is None:
+            raise _UnknownError
+        own, out = list(x.product.letters[operand.factor]), x.product.letters[2]
+        cells = _cells(origin, made, known)
+        for i, a in reversed(list(enumerate(own))):
+            if a not in out:
+                # The last of them holds the features.
+                cells = cells.select(i, min(feature, cells.shape[i] - 1) if all(b in out for b in own[i + 1 :]) else -1)
+        own = [a for a in own if a in out]
+        cells = cells.permute([own.index(a) for a in out if a in own])
+        laid[id(x)] = cells[tuple(slice(None) if a in own else None for a in out)].expand(x.shape)
+    return _cells(operand.origin, [], laid)
 
 
 def _picked(cells: Tensor, operand: Operand, feature: int) -> Tensor:
@@ -450,11 +497,19 @@ def _told(
     elif one.rows is not None and len(one.shape) > 3:
         inner: list[tuple[int, Made]] = []
         cells = _cells(one.rows, inner, {})
+        # A map that makes heads has levels before it, unless they were split from one thing.
+        makes = any(map(_several, heads))
+        if makes and len(inner) > 1:
+            return heads, rest, False
         at = np.ravel_multi_index(places[:-1], one.shape[:-1])
         rows = [cells[..., min(i, cells.shape[-1] - 1)].reshape(-1).numpy()[at] for i in (0, 1)]
         more, samples, _ = _told(rows[0], rows[1], inner)
-        return heads + more, samples, False
+        return (heads, rest, False) if makes and not any(map(_several, more)) else (heads + more, samples, False)
     return heads, rest, one.maker is not None
+
+
+def _several(x: np.ndarray) -> bool:
+    return len(set(x.tolist())) > 1
 
 
 def _cells(origin: Origin, made: list[tuple[int, Made]], known: dict[int, Any]) -> Tensor:
@@ -510,4 +565,8 @@ def _signature(operands: Sequence[Operand]) -> Iterator[Any]:
             return x.shape, x.func, told(x.args), told(sorted(x.kwargs.items())), x.part
         return tuple(map(told, x)) if type(x) in (tuple, list) else x if type(x) in (int, str) else repr(x)
 
-    return ((told(x.origin), x.leading, x.features) for x in operands)
+    def factors(x: Operand) -> Any:
+        products = (y.product for y in _made(x.origin)) if x.factor is not None else ()
+        return tuple(None if y is None else (y.letters, told(y.factors[x.factor])) for y in products)  # type: ignore[index]
+
+    return ((told(x.origin), x.leading, x.features, x.factor, factors(x)) for x in operands)
