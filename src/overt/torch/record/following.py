@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter, functional
 
-from overt.torch.record.mixing import TURNED, Axes, Role, axes, used
+from overt.torch.record.mixing import TURNED, Axes, Role, axes, swapped, unfolded, used
 from overt.torch.record.origins import Made, Operand, Origins, Product, learned, terms
 from overt.torch.record.softmaxes import Softmax, Use
 from overt.torch.record.undropped import DROPOUT, Undropped
@@ -331,8 +331,9 @@ class Follower:
         factor, values = factors[i], factors[1 - i]
         shapes, role = [tuple(x.shape) for x in (factor, values, result)], self._role(factor, values)
         sorted_axes = axes(name, args, shapes, i, role)
-        order = None if sorted_axes is None else self._order(factor, values, sorted_axes)
-        use = Use(place, weights.softmax, *found, weights.dropped, order)
+        use = Use(place, weights.softmax, *found, weights.dropped)
+        if sorted_axes is not None:
+            use = self._ordered(use, factor, values, sorted_axes)
         if weights.softmax.scored or sorted_axes is None:
             return use
         # A softmax over features that meets what keys and values made is none over keys.
@@ -381,8 +382,27 @@ class Follower:
 
         return role
 
+    def _ordered(self, use: Use, factor: Tensor, values: Tensor, found: Axes) -> Use:
+        """Which axes of a product hold samples, heads and queries, by what was multiplied."""
+        (own, sizes), (other, more) = found
+        rows = None if own[-2] is None else self.origins.rows(self._scores(factor, (own[-2],)))
+        w, v, y = use.weights, use.values, use.output
+        if rows is not None and len(rows) == 1 and own[-3:-2] != (None,) and other[-3:-2] in ((), (None,)):
+            # Heads stand where queries do, and queries where samples do that share their values.
+            w, y = swapped(w), swapped(y)
+            own, sizes = ((*x[:-3], x[-2], x[-3], x[-1]) for x in (own, sizes))
+        elif rows is not None:
+            axis = own[-2]
+            factor = self.origins.moved(unfolded, factor, rows, axis)
+            w, v, y = unfolded(w, rows, -2), v.unsqueeze(-3), unfolded(y, rows, -2)
+            own = tuple(None if a is None else a + (a >= axis) for a in own)
+            own, sizes = (*own[:-2], axis, *own[-2:]), tuple(w.shape)
+            other, more = (*other[:-2], None, *other[-2:]), (*more[:-2], 1, *more[-2:])
+        order = self._order(factor, values, ((own, sizes), (other, more)))
+        return replace(use, weights=w, values=v, output=y, order=order)
+
     def _order(self, factor: Tensor, values: Tensor, found: Axes) -> np.ndarray | None:
-        """Which of the leading axes of a product hold samples and which heads, by what was multiplied."""
+        """Which of the leading axes of a product hold samples and which heads."""
         (own, sizes), (other, more) = found
         count = max(len(own), len(other)) - 2
         leading = torch.broadcast_shapes(sizes[:-2], more[:-2])  # type: ignore[no-untyped-call]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -76,6 +77,27 @@ def axes(name: str, args: Any, shapes: Sequence[tuple[int, ...]], place: int, ro
         )
         for x in found[:2]
     )
+
+
+def ordered(x: Tensor, order: np.ndarray) -> Tensor:
+    """(N, …) as (B, H, …), a view if that is possible."""
+    B, H = order.shape
+    if np.array_equal(order, np.arange(B * H).reshape(B, H)):
+        return x.reshape(B, H, *x.shape[1:])
+    if np.array_equal(order.T, np.arange(B * H).reshape(H, B)):
+        return x.reshape(H, B, *x.shape[1:]).transpose(0, 1)
+    return x[torch.from_numpy(order).to(x.device)]
+
+
+def swapped(x: Tensor) -> Tensor:
+    """With heads that stood where queries do before these."""
+    return x.transpose(-2, -3)
+
+
+def unfolded(x: Tensor, rows: Sequence[Sequence[int]], axis: int) -> Tensor:
+    """(…, H, T, …), of an axis of which the rows (T, H) are those of queries and heads."""
+    first = axis if axis >= 0 else axis - 1
+    return ordered(x.movedim(axis, 0), np.array(rows).T).movedim((0, 1), (first, first + 1))
 
 
 def _einsum(

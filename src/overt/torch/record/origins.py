@@ -209,6 +209,26 @@ class Origins:
         """Where the cells of a tensor come from; of one of which nothing is known, from itself."""
         return self._entry(x) or self.made(x)
 
+    def moved(self, func: Callable[..., Tensor], x: Tensor, *args: Any) -> Tensor:
+        """What a function that only moves cells makes of a tensor."""
+        result, origin = func(x, *args), self.of(x)
+        if origin is not None:
+            self._put(result, Moved(tuple(result.shape), func, (origin, *args), {}, None))
+        return result
+
+    def rows(self, operands: Sequence[Operand]) -> list[list[int]] | None:
+        """Which places of an axis of queries are which query and which head, (T, H); None where it holds no heads.
+
+        Where features are what is compared with keys, and not what is summed over, there are no heads either.
+        """
+        axis = operands[0].leading[0] if operands else None
+        n = 1 if axis is None else operands[0].origin.shape[axis]
+        found = self._told((n,), operands) if n > 1 else None
+        if found is None or found.shape[1] == 1:
+            return None
+        summed = [(x.origin, x.features) if x.factor is None else _summed(x) for x in operands]
+        return found.tolist() if any(self.features(*x) for x in summed) else None
+
     def order(self, leading: tuple[int, ...], operands: Sequence[Operand]) -> np.ndarray | None:
         """Which of the leading axes, flattened, are which sample and which head, (B, H).
 
@@ -328,9 +348,17 @@ class Origins:
         letters = terms(name, args, tensors[0], tensors[1], result)
         if letters is None:
             return None
-        # Along whatever axes the parameter has, the maps are others.
-        given, learnt, out = letters[own.index(False)], letters[own.index(True)], letters[2]
-        return Made(shape, tuple(i for i, a in enumerate(out) if a in learnt or a not in given), maker)
+        activation, given, learnt, out = (
+            tensors[own.index(False)],
+            letters[own.index(False)],
+            letters[own.index(True)],
+            letters[2],
+        )
+        # Along an axis that both have, heads have maps of their own, and so have positions, which are no features.
+        both = [a for a in given if a in learnt and a in out]
+        origin = self.of(activation) if both else None
+        heads = [] if origin is None else [a for a in both if self.features(origin, given.index(a))]
+        return Made(shape, tuple(i for i, a in enumerate(out) if a in heads or a not in given), maker)
 
 
 class _Heeds(dict[Any, str]):
@@ -457,6 +485,12 @@ def _whole(operand: Operand, feature: int, made: list[tuple[int, Made]], known: 
         cells = cells.permute([own.index(a) for a in out if a in own])
         laid[id(x)] = cells[tuple(slice(None) if a in own else None for a in out)].expand(x.shape)
     return _cells(operand.origin, [], laid)
+
+
+def _summed(operand: Operand) -> tuple[Origin | None, int | None]:
+    """A factor of a product that an operand is, and the axis of it that is summed over."""
+    product, place = next(_made(operand.origin)).product, operand.factor
+    return (None, None) if product is None or place is None else (product.factors[place], product.summed(place))
 
 
 def _picked(cells: Tensor, operand: Operand, feature: int) -> Tensor:

@@ -17,6 +17,7 @@ from torch.nn.attention.bias import CausalBias, CausalVariant
 from overt.torch.record import visible
 from overt.torch.record.call import Call
 from overt.torch.record.kernel import SDPA, Tap, lse_of
+from overt.torch.record.mixing import ordered, swapped, unfolded
 from overt.torch.record.origins import Operand, Origins
 from overt.torch.record.softmaxes import Use
 from overt.torch.record.visible import Visible
@@ -70,10 +71,24 @@ def sdpa(
     output = tap.run(
         SDPA, (query, key, value, attn_mask, dropout_p, is_causal), {"scale": scale, "enable_gqa": enable_gqa}
     )
+    mixed, turn, places = output, None, None
+    if not (enable_gqa or is_causal or isinstance(attn_mask, CausalBias)):
+        turn = _turn(origins, query, key, value)
+    if turn is not None:
+        func, *own = turn
+        if attn_mask is not None:
+            more = (1,) * (3 - attn_mask.ndim)
+            attn_mask = func(attn_mask.expand(*more, *attn_mask.shape[:-2], query.shape[-2], -1), *own)
+        query, mixed = origins.moved(func, query, *own), func(output, *own)
+        if func is unfolded:
+            key, value = (origins.moved(Tensor.unsqueeze, x, -3) for x in (key, value))
     batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])  # type: ignore[no-untyped-call]
     order = None if enable_gqa else _order(origins, query, key, value)
-    leading = output.shape[:-2]
-    q, k, v, y = (four(x.detach(), batch, order, leading) for x in (query, key, value, output))
+    leading = mixed.shape[:-2]
+    q, k, v, y = (four(x.detach(), batch, order, leading) for x in (query, key, value, mixed))
+    if turn is not None or order is not None:
+        places = torch.arange(prod(output.shape[:-1])).reshape(*output.shape[:-1], 1)
+        places = four(places if turn is None else func(places, *own), batch, order, leading)
     (B, H, T, D), S = q.shape, k.shape[2]
     if not enable_gqa and k.shape[1] != H:
         # torch broadcasts the axis of heads too.
@@ -88,10 +103,21 @@ def sdpa(
     scale = scale if scale is not None else D**-0.5 if D else 1.0
     grad = any(x.requires_grad for x in (query, key, value))
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-    lse = lse_of(tap, B, H, T, wide) if order is None else lse_of(tap, 1, B * H, T, wide)
-    if order is not None and lse is not None:
-        lse = _ordered(lse[0], order)
-    return output, Call("sdpa", q, k, v, y, float(scale), seen, bias, lse=lse, dropped=dropout_p > 0, grad=grad)
+    lse = lse_of(tap, B, H, T, wide) if places is None else lse_of(tap, 1, 1, prod(places.shape), wide)
+    if places is not None and lse is not None:
+        lse = lse.reshape(-1)[places[..., 0].to(lse.device)]
+    call = Call("sdpa", q, k, v, y, float(scale), seen, bias, lse=lse, dropped=dropout_p > 0, grad=grad)
+    call.places = places
+    return output, call
+
+
+def placed(call: Call, like: Tensor) -> Tensor:
+    """The output of a call with the axes that the model has."""
+    if call.places is None:
+        return call.output.reshape(like.shape)
+    output = torch.empty_like(like).flatten(0, -2)
+    output[call.places.flatten()] = call.output.flatten(0, 2)
+    return output.view(like.shape)
 
 
 def flex(args: Any, result: Any) -> Call:
@@ -127,6 +153,17 @@ def given(used: Use) -> Call:
     return Call("softmax", *nothing, v, y, 1.0, Visible.everything(S), weights=w, dropped=used.dropped)
 
 
+def _turn(origins: Origins, query: Tensor, key: Tensor, value: Tensor) -> tuple[Any, ...] | None:
+    """What makes of queries that are heads as well (…, H, T, D), with what it is told; None where they are none."""
+    origin = origins.of(query)
+    rows = None if origin is None else origins.rows([Operand(origin, (query.ndim - 2,), query.ndim - 1)])
+    if rows is None:
+        return None
+    # Where as many share their keys as there are queries, those are the samples.
+    shared = query.ndim > 2 and query.shape[-3] > 1 and all(x.ndim < 3 or x.shape[-3] == 1 for x in (key, value))
+    return (swapped,) if len(rows) == 1 and shared else (unfolded, rows, -2)
+
+
 def _order(origins: Origins, query: Tensor, key: Tensor, value: Tensor) -> np.ndarray | None:
     """Which of the leading axes hold samples and which heads."""
     shapes = [x.shape[:-2] for x in (query, key, value)]
@@ -138,16 +175,6 @@ def _order(origins: Origins, query: Tensor, key: Tensor, value: Tensor) -> np.nd
         if (origin := origins.of(x)) is not None:
             operands.append(Operand(origin, tuple(axes), x.ndim - 1))
     return origins.order(leading, operands)
-
-
-def _ordered(x: Tensor, order: np.ndarray) -> Tensor:
-    """(N, …) as (B, H, …), a view if that is possible."""
-    B, H = order.shape
-    if np.array_equal(order, np.arange(B * H).reshape(B, H)):
-        return x.reshape(B, H, *x.shape[1:])
-    if np.array_equal(order.T, np.arange(B * H).reshape(H, B)):
-        return x.reshape(H, B, *x.shape[1:]).transpose(0, 1)
-    return x[torch.from_numpy(order).to(x.device)]
 
 
 def _shared(values: Tensor, order: np.ndarray, leading: torch.Size) -> Tensor:
@@ -163,7 +190,7 @@ def _shared(values: Tensor, order: np.ndarray, leading: torch.Size) -> Tensor:
 def four(x: Tensor, batch: torch.Size, order: np.ndarray | None, leading: torch.Size) -> Tensor:
     """(…, N, C) with exactly the axes (B, H, N, C); where nothing tells, the first of three holds samples."""
     if order is not None:
-        return _ordered(x.expand(*leading, *x.shape[-2:]).reshape(-1, *x.shape[-2:]), order)
+        return ordered(x.expand(*leading, *x.shape[-2:]).reshape(-1, *x.shape[-2:]), order)
     if x.ndim == 2:
         return x[None, None]
     if x.ndim == 3:
