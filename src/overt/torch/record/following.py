@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter, functional
 
 from overt.torch.record.mixing import TURNED, Axes, Role, axes, swapped, unfolded, used
-from overt.torch.record.origins import Made, Operand, Origins, Product, learned, terms
+from overt.torch.record.origins import Made, Moved, Operand, Origins, Product, Rows, learned, terms
 from overt.torch.record.softmaxes import Softmax, Use
 from overt.torch.record.undropped import DROPOUT, Undropped
 
@@ -367,10 +367,15 @@ class Follower:
         self._waiting.clear()
         return found
 
-    def _scores(self, factor: Tensor, axes: tuple[int | None, ...]) -> list[Operand]:
+    def _scores(self, factor: Tensor, axes: tuple[int | None, ...], rows: int | None = None) -> list[Operand]:
         """Both factors of the product that weights come from, along axes of the weights."""
         origin = self.origins.of(factor)
-        return [] if origin is None or not origin.told else [Operand(origin, axes, None, i) for i in (0, 1)]
+        if origin is None or not origin.told:
+            return []
+        if isinstance(origin, Moved):
+            return [Operand(origin, axes, None, rows, i) for i in (0, 1)]
+        found = () if origin.product is None else (origin.product.operand(i, axes, rows) for i in (0, 1))
+        return [x for x in found if x is not None]
 
     def _role(self, factor: Tensor, values: Tensor) -> Role:
         def role(axis: int, features: int | None) -> str | None:
@@ -384,32 +389,32 @@ class Follower:
 
     def _ordered(self, use: Use, factor: Tensor, values: Tensor, found: Axes) -> Use:
         """Which axes of a product hold samples, heads and queries, by what was multiplied."""
-        (own, sizes), (other, more) = found
-        rows = None if own[-2] is None else self.origins.rows(self._scores(factor, (own[-2],)))
-        w, v, y = use.weights, use.values, use.output
-        if rows is not None and len(rows) == 1 and own[-3:-2] != (None,) and other[-3:-2] in ((), (None,)):
+        (own, _), (other, _) = found
+        order, rows = self._order(factor, values, found, own[-2])
+        if not rows:
+            return use if order is None else replace(use, order=order)
+        w, v, y, axis = use.weights, use.values, use.output, own[-2]
+        if len(rows) == 1 and own[-3:-2] not in ((), (None,)) and other[-3:-2] in ((), (None,)):
             # Heads stand where queries do, and queries where samples do that share their values.
-            w, y = swapped(w), swapped(y)
-            own, sizes = ((*x[:-3], x[-2], x[-3], x[-1]) for x in (own, sizes))
-        elif rows is not None:
-            axis = own[-2]
+            w, y, own = swapped(w), swapped(y), (*own[:-3], own[-2], own[-3], own[-1])
+        elif axis is not None:
             factor = self.origins.moved(unfolded, factor, rows, axis)
             w, v, y = unfolded(w, rows, -2), v.unsqueeze(-3), unfolded(y, rows, -2)
             own = tuple(None if a is None else a + (a >= axis) for a in own)
-            own, sizes = (*own[:-2], axis, *own[-2:]), tuple(w.shape)
-            other, more = (*other[:-2], None, *other[-2:]), (*more[:-2], 1, *more[-2:])
-        order = self._order(factor, values, ((own, sizes), (other, more)))
+            own, other = (*own[:-2], axis, *own[-2:]), (*other[:-2], None, *other[-2:])
+        order, _ = self._order(factor, values, ((own, tuple(w.shape)), (other, tuple(v.shape))))
         return replace(use, weights=w, values=v, output=y, order=order)
 
-    def _order(self, factor: Tensor, values: Tensor, found: Axes) -> np.ndarray | None:
-        """Which of the leading axes of a product hold samples and which heads."""
+    def _order(
+        self, factor: Tensor, values: Tensor, found: Axes, rows: int | None = None
+    ) -> tuple[np.ndarray | None, Rows]:
+        """Which of the leading axes of a product hold samples and which heads, and what the axis of queries does."""
         (own, sizes), (other, more) = found
         count = max(len(own), len(other)) - 2
         leading = torch.broadcast_shapes(sizes[:-2], more[:-2])  # type: ignore[no-untyped-call]
-        origin = self.origins.of(values)
         aligned: list[tuple[int | None, ...]] = [(None,) * (count + 2 - len(x)) + x[:-2] for x in (own, other)]
-        operands = self._scores(factor, aligned[0])
-        if origin is not None:
+        operands = self._scores(factor, aligned[0], rows)
+        if (origin := self.origins.of(values)) is not None:
             operands.append(Operand(origin, aligned[1], other[-1]))
         return self.origins.order(tuple(leading), operands)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -103,12 +103,14 @@ Origin = Made | Moved
 class Operand:
     """A factor of a product: the axis of features, and for each leading axis of the product its own, None for none.
 
+    rows: its axis of queries, where heads may stand there too.
     factor: where the origin is that of scores, which factor of the products that they were is meant, along their axes.
     """
 
     origin: Origin
     leading: tuple[int | None, ...]
     features: int | None
+    rows: int | None = None
     factor: int | None = None
 
 
@@ -120,15 +122,15 @@ class Product:
     factors: tuple[Origin | None, ...] = ()
     letters: tuple[str, str, str] | None = None
 
-    def operand(self, place: int, axes: Sequence[int | None]) -> Operand | None:
-        """A factor, along axes of the product; None where these are not known."""
+    def operand(self, place: int, axes: Sequence[int | None], rows: int | None = None) -> Operand | None:
+        """A factor, along axes of the product, with one of queries; None where these are not known."""
         origin = self.factors[place]
         if origin is None or self.letters is None:
             return None
         own, out = self.letters[place], self.letters[2]
         summed = [i for i, a in enumerate(own) if a not in out]
-        chosen = tuple(None if i is None or out[i] not in own else own.index(out[i]) for i in axes)
-        return Operand(origin, chosen, summed[-1] if summed else None)
+        chosen = [None if i is None or out[i] not in own else own.index(out[i]) for i in (*axes, rows)]
+        return Operand(origin, tuple(chosen[:-1]), summed[-1] if summed else None, chosen[-1])
 
     def summed(self, place: int) -> int | None:
         """The axis of a factor that the product sums over, None for none or several."""
@@ -136,6 +138,10 @@ class Product:
             return None
         found = [i for i, a in enumerate(self.letters[place]) if a not in self.letters[2]]
         return found[0] if len(found) == 1 else None
+
+
+# Which places of an axis are which query and which head, (T, H).
+Rows = list[list[int]]
 
 
 class _Ref(weakref.ref[Tensor]):
@@ -154,7 +160,7 @@ class Origins:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[_Ref, Origin]] = {}
-        self._orders: dict[Any, np.ndarray | None] = {}
+        self._orders: dict[Any, tuple[np.ndarray | None, Rows | None]] = {}
 
         def forget(gone: Any, known: dict[int, tuple[_Ref, Origin]] = self._known) -> None:
             key: int = gone.key
@@ -216,43 +222,43 @@ class Origins:
             self._put(result, Moved(tuple(result.shape), func, (origin, *args), {}, None))
         return result
 
-    def rows(self, operands: Sequence[Operand]) -> list[list[int]] | None:
-        """Which places of an axis of queries are which query and which head, (T, H); None where it holds no heads.
-
-        Where features are what is compared with keys, and not what is summed over, there are no heads either.
-        """
-        axis = operands[0].leading[0] if operands else None
-        n = 1 if axis is None else operands[0].origin.shape[axis]
-        found = self._told((n,), operands) if n > 1 else None
-        if found is None or found.shape[1] == 1:
-            return None
-        summed = [(x.origin, x.features) if x.factor is None else _summed(x) for x in operands]
-        return found.tolist() if any(self.features(*x) for x in summed) else None
-
-    def order(self, leading: tuple[int, ...], operands: Sequence[Operand]) -> np.ndarray | None:
+    def order(self, leading: tuple[int, ...], operands: Sequence[Operand]) -> tuple[np.ndarray | None, Rows]:
         """Which of the leading axes, flattened, are which sample and which head, (B, H).
 
         None where nothing tells, and where samples stand before heads as they should.
+        And which places among the queries are which query and which head, (T, H), nothing where they hold no heads.
         """
-        if prod(leading) < 2:
-            return None
-        certain: np.ndarray | None = None
+        certain, rows, wants = None, None, any(x.rows is not None for x in operands)
+        several = prod(leading) > 1
         # One that tells heads will do, and samples that share something are told by all together.
-        for some in (*([x] for x in operands), operands):
-            found = self._told(leading, some)
-            certain = found if certain is None else certain
-            if found is not None and found.shape[1] > 1:
-                return None if _in_order(found, leading) else found
-        return None if certain is None or _in_order(certain, leading) else certain
+        for some in (*([x] for x in operands), operands) if several or wants else ():
+            key = leading, tuple(_signature(some))
+            if key not in self._orders:
+                if len(self._orders) > _MOST:
+                    self._orders.clear()
+                self._orders[key] = _order(leading, some) if several else None, self._rows(some)
+            found, apart = self._orders[key]
+            rows = apart if rows is None else rows
+            certain = found if certain is None or (found is not None and found.shape[1] > 1) else certain
+            told = not several or (certain is not None and certain.shape[1] > 1)
+            if told and (rows is not None or not wants):
+                break
+        return None if certain is None or _in_order(certain, leading) else certain, rows or []
 
-    def _told(self, leading: tuple[int, ...], operands: Sequence[Operand]) -> np.ndarray | None:
-        """``_order``, of which layers that do the same ask once."""
-        key = leading, tuple(_signature(operands))
-        if key not in self._orders:
-            if len(self._orders) > _MOST:
-                self._orders.clear()
-            self._orders[key] = _order(leading, operands)
-        return self._orders[key]
+    def _rows(self, operands: Sequence[Operand]) -> Rows | None:
+        """Which places of an axis of queries are which query and which head, (T, H); None where nothing tells.
+
+        Where features are what is compared with keys, and not what is summed over, they are no heads.
+        """
+        one = operands[0]
+        n = 1 if one.rows is None or len(operands) > 1 else one.origin.shape[one.rows]
+        found = _order((n,), [replace(one, leading=(one.rows,))]) if n > 1 else None
+        if found is None or found.shape[1] == 1:
+            return None if found is None else []
+        product = next(_made(one.origin)).product
+        if one.factor is None or product is None:
+            return found.tolist() if self.features(one.origin, one.features) else []
+        return found.tolist() if self.features(product.factors[one.factor], product.summed(one.factor)) else []
 
     def role(self, operand: Operand) -> str | None:
         """What an axis holds: "heads", "samples", which are all that are no heads, or None where nothing tells."""
@@ -487,12 +493,6 @@ def _whole(operand: Operand, feature: int, made: list[tuple[int, Made]], known: 
     return _cells(operand.origin, [], laid)
 
 
-def _summed(operand: Operand) -> tuple[Origin | None, int | None]:
-    """A factor of a product that an operand is, and the axis of it that is summed over."""
-    product, place = next(_made(operand.origin)).product, operand.factor
-    return (None, None) if product is None or place is None else (product.factors[place], product.summed(place))
-
-
 def _picked(cells: Tensor, operand: Operand, feature: int) -> Tensor:
     """One feature of the last token, along the leading axes of a product."""
     own = [a for a in operand.leading if a is not None]
@@ -603,4 +603,4 @@ def _signature(operands: Sequence[Operand]) -> Iterator[Any]:
         products = (y.product for y in _made(x.origin)) if x.factor is not None else ()
         return tuple(None if y is None else (y.letters, told(y.factors[x.factor])) for y in products)  # type: ignore[index]
 
-    return ((told(x.origin), x.leading, x.features, x.factor, factors(x)) for x in operands)
+    return ((told(x.origin), x.leading, x.features, x.rows, x.factor, factors(x)) for x in operands)

@@ -18,7 +18,7 @@ from overt.torch.record import visible
 from overt.torch.record.call import Call
 from overt.torch.record.kernel import SDPA, Tap, lse_of
 from overt.torch.record.mixing import ordered, swapped, unfolded
-from overt.torch.record.origins import Operand, Origins
+from overt.torch.record.origins import Operand, Origins, Rows
 from overt.torch.record.softmaxes import Use
 from overt.torch.record.visible import Visible
 
@@ -71,24 +71,30 @@ def sdpa(
     output = tap.run(
         SDPA, (query, key, value, attn_mask, dropout_p, is_causal), {"scale": scale, "enable_gqa": enable_gqa}
     )
-    mixed, turn, places = output, None, None
-    if not (enable_gqa or is_causal or isinstance(attn_mask, CausalBias)):
-        turn = _turn(origins, query, key, value)
-    if turn is not None:
-        func, *own = turn
+    mixed, places = output, None
+    # Who aligns queries with keys by their numbers has no heads there.
+    aligned = is_causal or isinstance(attn_mask, CausalBias)
+    order, rows = (None, []) if enable_gqa else _order(origins, query, key, value, not aligned)
+    if rows or order is not None:
+        places = torch.arange(prod(output.shape[:-1])).reshape(*output.shape[:-1], 1)
+    if rows:
+        shared = query.ndim > 2 and query.shape[-3] > 1 and all(x.ndim < 3 or x.shape[-3] == 1 for x in (key, value))
+        turn: tuple[Any, ...] = unfolded, rows, -2
+        if len(rows) == 1 and shared:
+            # Heads stand where queries do, and queries where samples do that share their keys.
+            turn = (swapped,)
+        else:
+            key, value = (origins.moved(Tensor.unsqueeze, x, -3) for x in (key, value))
         if attn_mask is not None:
             more = (1,) * (3 - attn_mask.ndim)
-            attn_mask = func(attn_mask.expand(*more, *attn_mask.shape[:-2], query.shape[-2], -1), *own)
-        query, mixed = origins.moved(func, query, *own), func(output, *own)
-        if func is unfolded:
-            key, value = (origins.moved(Tensor.unsqueeze, x, -3) for x in (key, value))
+            attn_mask = attn_mask.expand(*more, *attn_mask.shape[:-2], query.shape[-2], -1)
+        query = origins.moved(turn[0], query, *turn[1:])
+        mixed, places, attn_mask = (None if x is None else turn[0](x, *turn[1:]) for x in (mixed, places, attn_mask))
+        order, _ = _order(origins, query, key, value)
     batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])  # type: ignore[no-untyped-call]
-    order = None if enable_gqa else _order(origins, query, key, value)
     leading = mixed.shape[:-2]
     q, k, v, y = (four(x.detach(), batch, order, leading) for x in (query, key, value, mixed))
-    if turn is not None or order is not None:
-        places = torch.arange(prod(output.shape[:-1])).reshape(*output.shape[:-1], 1)
-        places = four(places if turn is None else func(places, *own), batch, order, leading)
+    places = None if places is None else four(places, batch, order, leading)
     (B, H, T, D), S = q.shape, k.shape[2]
     if not enable_gqa and k.shape[1] != H:
         # torch broadcasts the axis of heads too.
@@ -106,9 +112,9 @@ def sdpa(
     lse = lse_of(tap, B, H, T, wide) if places is None else lse_of(tap, 1, 1, prod(places.shape), wide)
     if places is not None and lse is not None:
         lse = lse.reshape(-1)[places[..., 0].to(lse.device)]
-    call = Call("sdpa", q, k, v, y, float(scale), seen, bias, lse=lse, dropped=dropout_p > 0, grad=grad)
-    call.places = places
-    return output, call
+    return output, Call(
+        "sdpa", q, k, v, y, float(scale), seen, bias, lse=lse, dropped=dropout_p > 0, grad=grad, places=places
+    )
 
 
 def placed(call: Call, like: Tensor) -> Tensor:
@@ -153,19 +159,10 @@ def given(used: Use) -> Call:
     return Call("softmax", *nothing, v, y, 1.0, Visible.everything(S), weights=w, dropped=used.dropped)
 
 
-def _turn(origins: Origins, query: Tensor, key: Tensor, value: Tensor) -> tuple[Any, ...] | None:
-    """What makes of queries that are heads as well (…, H, T, D), with what it is told; None where they are none."""
-    origin = origins.of(query)
-    rows = None if origin is None else origins.rows([Operand(origin, (query.ndim - 2,), query.ndim - 1)])
-    if rows is None:
-        return None
-    # Where as many share their keys as there are queries, those are the samples.
-    shared = query.ndim > 2 and query.shape[-3] > 1 and all(x.ndim < 3 or x.shape[-3] == 1 for x in (key, value))
-    return (swapped,) if len(rows) == 1 and shared else (unfolded, rows, -2)
-
-
-def _order(origins: Origins, query: Tensor, key: Tensor, value: Tensor) -> np.ndarray | None:
-    """Which of the leading axes hold samples and which heads."""
+def _order(
+    origins: Origins, query: Tensor, key: Tensor, value: Tensor, rows: bool = False
+) -> tuple[np.ndarray | None, Rows]:
+    """Which of the leading axes hold samples and which heads; rows: whether queries may be heads too, and which are."""
     shapes = [x.shape[:-2] for x in (query, key, value)]
     leading = tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
     operands = []
@@ -173,7 +170,8 @@ def _order(origins: Origins, query: Tensor, key: Tensor, value: Tensor) -> np.nd
         missing = len(leading) - len(own)
         axes = [None if i < missing or own[i - missing] < n else i - missing for i, n in enumerate(leading)]
         if (origin := origins.of(x)) is not None:
-            operands.append(Operand(origin, tuple(axes), x.ndim - 1))
+            queries = x.ndim - 2 if rows and x is query else None
+            operands.append(Operand(origin, tuple(axes), x.ndim - 1, queries))
     return origins.order(leading, operands)
 
 
