@@ -18,8 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter, functional
 
-from overt.torch.record.mixing import TURNED, Axes, Role, axes, swapped, unfolded, used
-from overt.torch.record.origins import Made, Moved, Operand, Origins, Product, Rows, learned, terms
+from overt.torch.record.equations import equation, terms
+from overt.torch.record.kernel import SILENT
+from overt.torch.record.mixing import ADDED, TURNED, Axes, Role, axes, swapped, unfolded, used
+from overt.torch.record.origins import Made, Moved, Operand, Origins, Product, Rows, learned
 from overt.torch.record.softmaxes import Softmax, Use
 from overt.torch.record.undropped import DROPOUT, Undropped
 
@@ -27,8 +29,8 @@ _SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax", "softmin", "spec
 # Products that give one number, and all of them.
 _DOTS = {"dot", "vdot", "linalg_vecdot"}
 _PRODUCTS = {
-    "matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addbmm", "addmm", "mv", "tensordot",
-    "linalg_matmul", "linalg_multi_dot", "chain_matmul", *TURNED, *_DOTS,
+    "matmul", "bmm", "einsum", "__matmul__", "__rmatmul__", "mm", "mv", "tensordot", "linalg_matmul",
+    "linalg_multi_dot", "chain_matmul", *ADDED, *TURNED, *_DOTS,
 }  # fmt: skip
 # What a softmax that is spelled out takes of scores; how its weights go on from there is not followed.
 SPELLED = {"exp", "exp_", "exp2", "exp2_", "logsumexp"}
@@ -53,8 +55,6 @@ _CHANGES = {
 }  # fmt: skip
 # What weighs values one by one, and what adds these up.
 _SPREADS, _SUMS = {"mul", "mul_", "__mul__", "__rmul__"}, {"sum", "mean", "nansum"}
-# What has a sum beside its two factors, first.
-_ADDED = {"baddbmm", "addbmm", "addmm"}
 # Where what ``exp`` gave ends as something else than weights.
 _PLAIN = _ENDS | {"sum", "add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "__sub__", "__rsub__", "rsub"}
 # What keeps a sum from being zero.
@@ -271,6 +271,7 @@ class Follower:
         factors = operands[-2:]
         if len(factors) < 2:
             return None
+        written = equation(name, args, kwargs, *factors)
         for i, factor in enumerate(factors):
             weights = self._weights(factor)
             if weights is None:
@@ -281,9 +282,9 @@ class Follower:
                 continue
             values = self._undropped.of(factor) if weights.dropped else _current(factor, weights)
             # Of more than two factors nobody knows the values; what is added comes first.
-            if (len(operands) == 2 or name in _ADDED) and values is not None:
+            if (len(operands) == 2 or name in ADDED) and values is not None:
                 role = self._role(factor, factors[1 - i])
-                found = used(name, args, values, factors[1 - i], result.detach(), i, role)
+                found = used(name, written, values, factors[1 - i], _mixed(name, factors, result), i, role)
             # Weights of weights mix no values: an inverse is computed so.
             itself = self._weights(factors[1 - i]) is not None
             # One piece may be all but a sink; a second one shows that there are several.
@@ -296,22 +297,24 @@ class Follower:
             self._known.pop(id(factor), None)
             weights.softmax.used = True
             weights.softmax.piece |= weights.values.numel() < weights.softmax.size
-            return self._used(place, name, args, factors, i, weights, found, result)
+            return self._used(place, name, written, factors, i, weights, found, result)
         for x in operands[:-2]:
             self._lose(x, name)
         if not any(map(learned, factors)):
             for x in factors:
                 if self._entry(x) and (root := self._root(x)) is not None:
                     self.mixed.setdefault(place, set()).add(root.place)
-            product = self._multiplied(place, name, args, factors, result)
+            product = self._multiplied(place, name, written, factors, result)
             for i, x in enumerate(factors):
                 self._linear(place, x, product.summed(i))
             self._note(result, None, product)
         return None
 
-    def _multiplied(self, place: Any, name: str, args: Any, factors: Sequence[Tensor], result: Tensor) -> Product:
+    def _multiplied(
+        self, place: Any, name: str, written: str | None, factors: Sequence[Tensor], result: Tensor
+    ) -> Product:
         product = Product(
-            place, tuple(map(self.origins.of, factors)), terms(name, args, factors[0], factors[1], result)
+            place, tuple(map(self.origins.of, factors)), terms(name, written, factors[0], factors[1], result)
         )
         self.origins.made(result, product)
         return product
@@ -320,7 +323,7 @@ class Follower:
         self,
         place: Any,
         name: str,
-        args: Any,
+        written: str | None,
         factors: Sequence[Tensor],
         i: int,
         weights: _Weights,
@@ -330,7 +333,7 @@ class Follower:
         """What the i-th factor of a product mixed, by which weights."""
         factor, values = factors[i], factors[1 - i]
         shapes, role = [tuple(x.shape) for x in (factor, values, result)], self._role(factor, values)
-        sorted_axes = axes(name, args, shapes, i, role)
+        sorted_axes = axes(name, written, shapes, i, role)
         use = Use(place, weights.softmax, *found, weights.dropped)
         if sorted_axes is not None:
             use = self._ordered(use, factor, values, sorted_axes)
@@ -341,7 +344,7 @@ class Follower:
         origin = self.origins.of(factor)
         if self.origins.features(origin, own[-1]) and self._linear(place, values, other[-2]):
             return None
-        self._multiplied(place, name, args, factors, result)
+        self._multiplied(place, name, written, factors, result)
         made = self.origins.of(result)
         if not self.beside and isinstance(made, Made) and self.origins.features(origin, own[-2]):
             self._waiting.append((use, made, i))
@@ -501,6 +504,14 @@ def _maps(place: Any, args: Any, kwargs: Any) -> bool:
     weight = args[1] if len(args) > 1 else kwargs.get("weight")
     bias = args[2] if len(args) > 2 else kwargs.get("bias")
     return isinstance(place, nn.Linear) or bias is not None or not isinstance(weight, Tensor) or learned(weight)
+
+
+def _mixed(name: str, factors: Sequence[Tensor], result: Tensor) -> Tensor:
+    """What a product gives by itself: where something is added to it, nobody sees that in the sum."""
+    if name not in ADDED:
+        return result.detach()
+    with SILENT(), torch.no_grad():
+        return torch.matmul(*factors)
 
 
 def _current(x: Tensor, weights: _Weights) -> Tensor:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter, functional
 
+from overt.torch.record.equations import equation, terms
 from overt.torch.record.kernel import SILENT
 
 # What only moves cells, and what makes of each cell one at the same place; others are known to torch as pointwise.
@@ -45,10 +46,8 @@ _OTHERS = {
     "unsqueeze_",
     "squeeze_",
 }
-_MAPS = {"linear", "conv1d", "conv2d", "conv3d", "einsum", "matmul", "__matmul__", "bmm"}
-_PRODUCTS = {"matmul", "__matmul__", "linalg_matmul", "bmm", "baddbmm", "mm"}
+_MAPS = {"linear", "conv1d", "conv2d", "conv3d", "einsum", "tensordot", "matmul", "__matmul__", "bmm"}
 _MOST = 4096
-_LETTERS = "".join(map(chr, range(0x250, 0x2A0)))
 
 
 class Made:
@@ -182,7 +181,7 @@ class Origins:
                 shape, known = tuple(result.shape), self._known.get(id(args[0]))
                 moved = known[1] if known is not None and type(known[1]) is Moved and known[0]() is args[0] else None
                 self._put(result, Made(shape, (len(shape) - 1,), id(args[1]), moved))
-            elif isinstance(result, Tensor) and (made := self._map(func, args, result)) is not None:
+            elif isinstance(result, Tensor) and (made := self._map(func, args, kwargs, result)) is not None:
                 self._put(result, made)
         elif type(result) is Tensor:
             # Most of all: a view of one tensor.
@@ -337,7 +336,7 @@ class Origins:
                     self._put(result, found[1])
                     moved = type(found[1]) is Moved
 
-    def _map(self, func: Callable[..., Any], args: Any, result: Tensor) -> Made | None:
+    def _map(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Tensor) -> Made | None:
         name, shape = func.__name__, tuple(result.shape)
         tensors = [x for x in args if isinstance(x, Tensor)][:2]
         own = [learned(x) for x in tensors]
@@ -351,7 +350,7 @@ class Origins:
         if all(own):
             return None
         maker = id(tensors[own.index(True)])
-        letters = terms(name, args, tensors[0], tensors[1], result)
+        letters = terms(name, equation(name, args, kwargs, *tensors), tensors[0], tensors[1], result)
         if letters is None:
             return None
         activation, given, learnt, out = (
@@ -393,36 +392,6 @@ heeds = _Heeds()
 def learned(x: Tensor) -> bool:
     """Whether a tensor is a parameter, or a view of one."""
     return isinstance(x, Parameter) or isinstance(x._base, Parameter)
-
-
-def terms(name: str, args: Any, first: Tensor, second: Tensor, result: Tensor) -> tuple[str, str, str] | None:
-    """The axes of two factors and of their product as letters, None for a product that has no such form."""
-    if name == "einsum":
-        if not isinstance(args[0], str) or args[0].count("->") != 1 or args[0].count(",") != 1 or "..." in args[0]:
-            return None
-        left, _, out = args[0].replace(" ", "").partition("->")
-        one, _, other = left.partition(",")
-        found = one, other, out
-    elif min(first.ndim, second.ndim) > 1 and name in _PRODUCTS:
-        letters = _LETTERS[: result.ndim - 2]
-        found = (
-            _leading(first, result, letters, "x") + "tc",
-            _leading(second, result, letters, "y") + "cs",
-            letters + "ts",
-        )
-    else:
-        return None
-    sizes = zip(found, (first, second, result), strict=True)
-    return found if all(len(set(some)) == len(some) == x.ndim for some, x in sizes) else None
-
-
-def _leading(x: Tensor, result: Tensor, letters: str, other: str) -> str:
-    """Letters of the leading axes of a factor; where it has one cell and the product several, one of its own."""
-    n = x.ndim - 2
-    own, whole = letters[len(letters) - n :], result.shape[result.ndim - 2 - n :]
-    return "".join(
-        a if x.shape[i] == whole[i] else chr(ord(a) + 0x100 * "xy".index(other) + 0x100) for i, a in enumerate(own)
-    )
 
 
 def _pointwise(name: str) -> bool:
