@@ -154,6 +154,10 @@ class _UnknownError(Exception):
     """Nothing tells where cells come from."""
 
 
+# What does not go with places of cells is not followed.
+_FAILED = RuntimeError, TypeError, ValueError, IndexError, AttributeError, _UnknownError
+
+
 class Origins:
     """Notes of what became of tensors; holds on to none."""
 
@@ -244,7 +248,8 @@ class Origins:
                 break
         return None if certain is None or _in_order(certain, leading) else certain, rows or []
 
-    def _rows(self, operands: Sequence[Operand]) -> Rows | None:
+    @staticmethod
+    def _rows(operands: Sequence[Operand]) -> Rows | None:
         """Which places of an axis of queries are which query and which head, (T, H); None where nothing tells.
 
         Where features are what is compared with keys, and not what is summed over, they are no heads.
@@ -254,10 +259,7 @@ class Origins:
         found = _order((n,), [replace(one, leading=(one.rows,))]) if n > 1 else None
         if found is None or found.shape[1] == 1:
             return None if found is None else []
-        product = next(_made(one.origin)).product
-        if one.factor is None or product is None:
-            return found.tolist() if self.features(one.origin, one.features) else []
-        return found.tolist() if self.features(product.factors[one.factor], product.summed(one.factor)) else []
+        return found.tolist() if _summed(one) else []
 
     def role(self, operand: Operand) -> str | None:
         """What an axis holds: "heads", "samples", which are all that are no heads, or None where nothing tells."""
@@ -276,7 +278,7 @@ class Origins:
         try:
             with SILENT(), torch.no_grad():
                 cells = _picked(_cells(origin, made, {}), Operand(origin, (axis,), None), 0).numpy()
-        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, _UnknownError):
+        except _FAILED:
             return None
         if len(made) > 1:
             return None
@@ -437,9 +439,22 @@ def _keys(leading: tuple[int, ...], operand: Operand) -> tuple[list[np.ndarray],
             both = (_picked(_whole(operand, i, made, known), operand, i) for i in (0, 1))
             first, next_ = (x.expand(leading).reshape(-1).numpy() for x in both)
             return _told(first, next_, made)
-    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, _UnknownError):
-        # What does not go with places of cells is not followed.
+    except _FAILED:
         return None
+
+
+def _summed(operand: Operand) -> bool:
+    """Whether a product sums over features of a factor."""
+    made: list[tuple[int, Made]] = []
+    known: dict[int, Any] = {}
+    one = replace(operand, leading=())
+    try:
+        with SILENT(), torch.no_grad():
+            two = torch.stack([_picked(_whole(one, i, made, known), one, i) for i in (0, 1)]).numpy()
+            heads, samples, _ = _told(two, two, made)
+    except _FAILED:
+        return False
+    return any(map(_several, heads)) and not any(map(_several, samples))
 
 
 def _whole(operand: Operand, feature: int, made: list[tuple[int, Made]], known: dict[int, Any]) -> Tensor:
