@@ -18,10 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter, functional
 
+from overt.torch.record.cells import Made, Moved, Operand, Product, Rows
 from overt.torch.record.equations import equation, terms
 from overt.torch.record.kernel import SILENT
 from overt.torch.record.mixing import ADDED, TURNED, Axes, Role, axes, swapped, unfolded, used
-from overt.torch.record.origins import Made, Moved, Operand, Origins, Product, Rows, learned
+from overt.torch.record.origins import Origins, learned
 from overt.torch.record.softmaxes import Softmax, Use
 from overt.torch.record.undropped import DROPOUT, Undropped
 

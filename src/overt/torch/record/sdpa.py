@@ -16,9 +16,10 @@ from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from overt.torch.record import visible
 from overt.torch.record.call import Call
+from overt.torch.record.cells import Operand, Rows
 from overt.torch.record.kernel import SDPA, Tap, lse_of
 from overt.torch.record.mixing import ordered, swapped, unfolded
-from overt.torch.record.origins import Operand, Origins, Rows
+from overt.torch.record.origins import Origins
 from overt.torch.record.softmaxes import Use
 from overt.torch.record.visible import Visible
 
