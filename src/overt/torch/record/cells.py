@@ -53,7 +53,7 @@ class Moved:
         part: int | None,
     ) -> None:
         self.shape, self.func, self.args, self.kwargs, self.part = shape, func, args, kwargs, part
-        first = args[0] if args else None
+        first: Any = args[0] if args else None
         if type(first) in (tuple, list) and first:
             first = first[0]
         self.told: bool = first.told if type(first) in (Made, Moved) else False
@@ -160,10 +160,13 @@ def rows_of(operands: Sequence[Operand]) -> Rows | None:
     """
     one = operands[0]
     n = 1 if one.rows is None or len(operands) > 1 else one.origin.shape[one.rows]
-    found = order_of((n,), [replace(one, leading=(one.rows,))]) if n > 1 else None
-    if found is None or found.shape[1] == 1:
-        return None if found is None else []
-    return found.tolist() if sums_features(one) else []
+    one = replace(one, leading=(one.rows,))
+    found = keys_of((n,), one) if n > 1 else None
+    heads, samples = ([any(map(differ, some)) for some in found[:2]]) if found is not None else (False, False)
+    if not heads:
+        return [] if samples else None
+    order = order_of((n,), [one]) if sums_features(one) else None
+    return [] if order is None or order.shape[1] == 1 else order.tolist()
 
 
 def sums_features(operand: Operand) -> bool:
@@ -250,7 +253,7 @@ def _told(
 
 
 def differ(x: np.ndarray) -> bool:
-    return len(set(x.tolist())) > 1
+    return bool((x != x[:1]).any())
 
 
 def cells_of(origin: Origin, made: list[tuple[int, Made]], known: dict[int, Any]) -> Tensor:

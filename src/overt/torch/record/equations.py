@@ -35,8 +35,8 @@ def equation(name: str, args: Any, kwargs: Mapping[str, Any], first: Tensor, sec
     terms = left.split(",")
     counts = [x.ndim - len(a.replace("...", "")) for a, x in zip(terms, (first, second), strict=True)]
     spare = [_SPARE[max(counts) - n : max(counts)] for n in (*counts, max(counts))]
-    one, two, out = (a.replace("...", more) for a, more in zip((*terms, right), spare, strict=True))
-    return f"{one},{two}->{out}"
+    one, two, whole = (a.replace("...", more) for a, more in zip((*terms, right), spare, strict=True))
+    return f"{one},{two}->{whole}"
 
 
 def terms(
