@@ -31,6 +31,7 @@ class Call:
     grad: whether gradients are to flow through it.
     along: received (B, H, S) and entropy (B, H, T), where they came along with something else.
     unknown: arguments that nobody here understands.
+    places: of each row (B, H, T) that among the rows of the model's own output, where they do not lie as these do.
     sizes: B, H, T and S.  wide: the dtype of scores and statistics.
     """
 
@@ -50,6 +51,7 @@ class Call:
     grad: bool = False
     along: tuple[Tensor, Tensor] | None = None
     unknown: tuple[str, ...] = ()
+    places: Tensor | None = None
 
     def __post_init__(self) -> None:
         B, H, T = self.q.shape[:3]

@@ -18,8 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter, functional
 
-from overt.torch.record.mixing import TURNED, Axes, Role, axes, used
-from overt.torch.record.origins import Made, Operand, Origins, Product, learned, terms
+from overt.torch.record.cells import Made, Moved, Operand, Product, Rows
+from overt.torch.record.equations import equation, terms
+from overt.torch.record.kernel import SILENT
+from overt.torch.record.mixing import ADDED, TURNED, Axes, Role, axes, swapped, unfolded, used
+from overt.torch.record.origins import Origins, learned
 from overt.torch.record.softmaxes import Softmax, Use
 from overt.torch.record.undropped import DROPOUT, Undropped
 
@@ -27,8 +30,8 @@ _SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax", "softmin", "spec
 # Products that give one number, and all of them.
 _DOTS = {"dot", "vdot", "linalg_vecdot"}
 _PRODUCTS = {
-    "matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addbmm", "addmm", "mv", "tensordot",
-    "linalg_matmul", "linalg_multi_dot", "chain_matmul", *TURNED, *_DOTS,
+    "matmul", "bmm", "einsum", "__matmul__", "__rmatmul__", "mm", "mv", "tensordot", "linalg_matmul",
+    "linalg_multi_dot", "chain_matmul", *ADDED, *TURNED, *_DOTS,
 }  # fmt: skip
 # What a softmax that is spelled out takes of scores; how its weights go on from there is not followed.
 SPELLED = {"exp", "exp_", "exp2", "exp2_", "logsumexp"}
@@ -53,8 +56,6 @@ _CHANGES = {
 }  # fmt: skip
 # What weighs values one by one, and what adds these up.
 _SPREADS, _SUMS = {"mul", "mul_", "__mul__", "__rmul__"}, {"sum", "mean", "nansum"}
-# What has a sum beside its two factors, first.
-_ADDED = {"baddbmm", "addbmm", "addmm"}
 # Where what ``exp`` gave ends as something else than weights.
 _PLAIN = _ENDS | {"sum", "add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "__sub__", "__rsub__", "rsub"}
 # What keeps a sum from being zero.
@@ -271,6 +272,7 @@ class Follower:
         factors = operands[-2:]
         if len(factors) < 2:
             return None
+        written = equation(name, args, kwargs, *factors)
         for i, factor in enumerate(factors):
             weights = self._weights(factor)
             if weights is None:
@@ -281,9 +283,9 @@ class Follower:
                 continue
             values = self._undropped.of(factor) if weights.dropped else _current(factor, weights)
             # Of more than two factors nobody knows the values; what is added comes first.
-            if (len(operands) == 2 or name in _ADDED) and values is not None:
-                role = self._role(factor, weights, factors[1 - i])
-                found = used(name, args, values, factors[1 - i], result.detach(), i, role)
+            if (len(operands) == 2 or name in ADDED) and values is not None:
+                role = self._role(factor, factors[1 - i])
+                found = used(name, written, values, factors[1 - i], _mixed(name, factors, result), i, role)
             # Weights of weights mix no values: an inverse is computed so.
             itself = self._weights(factors[1 - i]) is not None
             # One piece may be all but a sink; a second one shows that there are several.
@@ -296,22 +298,24 @@ class Follower:
             self._known.pop(id(factor), None)
             weights.softmax.used = True
             weights.softmax.piece |= weights.values.numel() < weights.softmax.size
-            return self._used(place, name, args, factors, i, weights, found, result)
+            return self._used(place, name, written, factors, i, weights, found, result)
         for x in operands[:-2]:
             self._lose(x, name)
         if not any(map(learned, factors)):
             for x in factors:
                 if self._entry(x) and (root := self._root(x)) is not None:
                     self.mixed.setdefault(place, set()).add(root.place)
-            product = self._multiplied(place, name, args, factors, result)
+            product = self._multiplied(place, name, written, factors, result)
             for i, x in enumerate(factors):
                 self._linear(place, x, product.summed(i))
             self._note(result, None, product)
         return None
 
-    def _multiplied(self, place: Any, name: str, args: Any, factors: Sequence[Tensor], result: Tensor) -> Product:
+    def _multiplied(
+        self, place: Any, name: str, written: str | None, factors: Sequence[Tensor], result: Tensor
+    ) -> Product:
         product = Product(
-            place, tuple(map(self.origins.of, factors)), terms(name, args, factors[0], factors[1], result)
+            place, tuple(map(self.origins.of, factors)), terms(name, written, factors[0], factors[1], result)
         )
         self.origins.made(result, product)
         return product
@@ -320,7 +324,7 @@ class Follower:
         self,
         place: Any,
         name: str,
-        args: Any,
+        written: str | None,
         factors: Sequence[Tensor],
         i: int,
         weights: _Weights,
@@ -329,10 +333,11 @@ class Follower:
     ) -> Use | None:
         """What the i-th factor of a product mixed, by which weights."""
         factor, values = factors[i], factors[1 - i]
-        shapes, role = [tuple(x.shape) for x in (factor, values, result)], self._role(factor, weights, values)
-        sorted_axes = axes(name, args, shapes, i, role)
-        order = None if sorted_axes is None else self._order(factor, weights, values, sorted_axes)
-        use = Use(place, weights.softmax, *found, weights.dropped, order)
+        shapes, role = [tuple(x.shape) for x in (factor, values, result)], self._role(factor, values)
+        sorted_axes = axes(name, written, shapes, i, role)
+        use = Use(place, weights.softmax, *found, weights.dropped)
+        if sorted_axes is not None:
+            use = self._ordered(use, factor, values, sorted_axes)
         if weights.softmax.scored or sorted_axes is None:
             return use
         # A softmax over features that meets what keys and values made is none over keys.
@@ -340,7 +345,7 @@ class Follower:
         origin = self.origins.of(factor)
         if self.origins.features(origin, own[-1]) and self._linear(place, values, other[-2]):
             return None
-        self._multiplied(place, name, args, factors, result)
+        self._multiplied(place, name, written, factors, result)
         made = self.origins.of(result)
         if not self.beside and isinstance(made, Made) and self.origins.features(origin, own[-2]):
             self._waiting.append((use, made, i))
@@ -366,33 +371,56 @@ class Follower:
         self._waiting.clear()
         return found
 
-    def _scores(self, factor: Tensor, weights: _Weights) -> Product | None:
-        """The product that weights come from, if each of their axes is still the one that it was there."""
-        root, origin = weights.softmax.root, self.origins.of(factor)
-        return root if root is not None and isinstance(origin, Made) and origin.product is root else None
+    def _scores(self, factor: Tensor, axes: tuple[int | None, ...], rows: int | None = None) -> list[Operand]:
+        """Both factors of the product that weights come from, along axes of the weights."""
+        origin = self.origins.of(factor)
+        if origin is None or not origin.told:
+            return []
+        if isinstance(origin, Moved):
+            return [Operand(origin, axes, None, rows, i) for i in (0, 1)]
+        found = () if origin.product is None else (origin.product.operand(i, axes, rows) for i in (0, 1))
+        return [x for x in found if x is not None]
 
-    def _role(self, factor: Tensor, weights: _Weights, values: Tensor) -> Role:
+    def _role(self, factor: Tensor, values: Tensor) -> Role:
         def role(axis: int, features: int | None) -> str | None:
             if features is not None:
                 origin = self.origins.of(values)
                 return None if origin is None else self.origins.role(Operand(origin, (axis,), features))
-            root = self._scores(factor, weights)
-            found = [] if root is None else [root.operand(i, [axis]) for i in (0, 1)]
-            roles = (self.origins.role(x) for x in found if x is not None and x.leading != (None,))
+            roles = map(self.origins.role, self._scores(factor, (axis,)))
             return next((x for x in roles if x is not None), None)
 
         return role
 
-    def _order(self, factor: Tensor, weights: _Weights, values: Tensor, found: Axes) -> np.ndarray | None:
-        """Which of the leading axes of a product hold samples and which heads, by what was multiplied."""
+    def _ordered(self, use: Use, factor: Tensor, values: Tensor, found: Axes) -> Use:
+        """Which axes of a product hold samples, heads and queries, by what was multiplied."""
+        (own, _), (other, _) = found
+        order, rows = self._order(factor, values, found, own[-2])
+        if not rows:
+            return use if order is None else replace(use, order=order)
+        w, v, y, axis = use.weights, use.values, use.output, own[-2]
+        if len(rows) == 1 and own[-3:-2] not in ((), (None,)) and other[-3:-2] in ((), (None,)):
+            # Heads stand where queries do, and queries where samples do that share their values.
+            w, y, own = swapped(w), swapped(y), (*own[:-3], own[-2], own[-3], own[-1])
+        elif axis is not None:
+            factor = self.origins.moved(unfolded, factor, rows, axis)
+            w, v, y = unfolded(w, rows, -2), v.unsqueeze(-3), unfolded(y, rows, -2)
+            own = tuple(None if a is None else a + (a >= axis) for a in own)
+            own, other = (*own[:-2], axis, *own[-2:]), (*other[:-2], None, *other[-2:])
+        order, _ = self._order(factor, values, ((own, tuple(w.shape)), (other, tuple(v.shape))))
+        return replace(use, weights=w, values=v, output=y, order=order)
+
+    def _order(
+        self, factor: Tensor, values: Tensor, found: Axes, rows: int | None = None
+    ) -> tuple[np.ndarray | None, Rows]:
+        """Which of the leading axes of a product hold samples and which heads, and what the axis of queries does."""
         (own, sizes), (other, more) = found
         count = max(len(own), len(other)) - 2
         leading = torch.broadcast_shapes(sizes[:-2], more[:-2])  # type: ignore[no-untyped-call]
-        root, origin = self._scores(factor, weights), self.origins.of(values)
         aligned: list[tuple[int | None, ...]] = [(None,) * (count + 2 - len(x)) + x[:-2] for x in (own, other)]
-        operands = [] if root is None else [root.operand(i, aligned[0]) for i in (0, 1)]
-        operands.append(None if origin is None else Operand(origin, aligned[1], other[-1]))
-        return self.origins.order(tuple(leading), [x for x in operands if x is not None])
+        operands = self._scores(factor, aligned[0], rows)
+        if (origin := self.origins.of(values)) is not None:
+            operands.append(Operand(origin, aligned[1], other[-1]))
+        return self.origins.order(tuple(leading), operands)
 
     def _add(self, softmax: Softmax) -> None:
         softmax.beside = self.beside
@@ -477,6 +505,14 @@ def _maps(place: Any, args: Any, kwargs: Any) -> bool:
     weight = args[1] if len(args) > 1 else kwargs.get("weight")
     bias = args[2] if len(args) > 2 else kwargs.get("bias")
     return isinstance(place, nn.Linear) or bias is not None or not isinstance(weight, Tensor) or learned(weight)
+
+
+def _mixed(name: str, factors: Sequence[Tensor], result: Tensor) -> Tensor:
+    """What a product gives by itself: where something is added to it, nobody sees that in the sum."""
+    if name not in ADDED:
+        return result.detach()
+    with SILENT(), torch.no_grad():
+        return torch.matmul(*factors)
 
 
 def _current(x: Tensor, weights: _Weights) -> Tensor:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,6 +12,8 @@ from overt.grid import numbered
 
 # Products of which the second factor is turned.
 TURNED = {"linear", "inner"}
+# What has a sum beside its two factors, first.
+ADDED = {"baddbmm", "baddbmm_", "addbmm", "addbmm_", "addmm", "addmm_", "addmv", "addmv_"}
 # A softmax over another axis than the one that is summed over gives sums above 1.
 _SLACK = 1.02
 # A letter for an axis that no equation has.
@@ -26,10 +28,10 @@ Axes = tuple[tuple[tuple[int | None, ...], tuple[int, ...]], ...]
 
 
 def used(
-    name: str, args: Any, weights: Tensor, values: Tensor, output: Tensor, place: int, role: Role
+    name: str, equation: str | None, weights: Tensor, values: Tensor, output: Tensor, place: int, role: Role
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Weights (…, T, S), values (…, S, E) and output (…, T, E), if the product sums over the axis of the softmax."""
-    found = arranged(name, args, weights, values.detach(), output, place, role)
+    found = arranged(name, equation, weights, values.detach(), output, place, role)
     if found is None:
         return None
     weights, values, output = found
@@ -44,12 +46,12 @@ def used(
 
 
 def arranged(
-    name: str, args: Any, weights: Tensor, values: Tensor, output: Tensor, place: int, role: Role
+    name: str, equation: str | None, weights: Tensor, values: Tensor, output: Tensor, place: int, role: Role
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Views of the factors and of the product, with their axes in order: queries, keys and features are the last."""
+    if equation is not None:
+        return _einsum(equation, weights, values, output, place, role)
     if name == "einsum":
-        return _einsum(args[0], weights, values, output, place, role)
-    if name == "tensordot" and not (weights.ndim == values.ndim == 2 and 1 in args[2:]):
         return None
     if name in TURNED:
         return weights, values.mT, output.mT if place == 1 else output
@@ -62,11 +64,11 @@ def arranged(
     return weights, values, output
 
 
-def axes(name: str, args: Any, shapes: Sequence[tuple[int, ...]], place: int, role: Role) -> Axes | None:
+def axes(name: str, equation: str | None, shapes: Sequence[tuple[int, ...]], place: int, role: Role) -> Axes | None:
     """Of weights and of values, as ``arranged`` gives them: which axis each axis is, None for none, and sizes."""
     # Strides that are all different name the axes.
     named = [torch.empty_strided(x, [2**i for i in range(len(x))], device="meta") for x in shapes]
-    found = arranged(name, args, named[0], named[1], named[2], place, role)
+    found = arranged(name, equation, named[0], named[1], named[2], place, role)
     if found is None:
         return None
     return tuple(
@@ -78,31 +80,41 @@ def axes(name: str, args: Any, shapes: Sequence[tuple[int, ...]], place: int, ro
     )
 
 
+def ordered(x: Tensor, order: np.ndarray) -> Tensor:
+    """(N, …) as (B, H, …), a view if that is possible."""
+    B, H = order.shape
+    if np.array_equal(order, np.arange(B * H).reshape(B, H)):
+        return x.reshape(B, H, *x.shape[1:])
+    if np.array_equal(order.T, np.arange(B * H).reshape(H, B)):
+        return x.reshape(H, B, *x.shape[1:]).transpose(0, 1)
+    return x[torch.from_numpy(order).to(x.device)]
+
+
+def swapped(x: Tensor) -> Tensor:
+    """With heads that stood where queries do before these."""
+    return x.transpose(-2, -3)
+
+
+def unfolded(x: Tensor, rows: Sequence[Sequence[int]], axis: int) -> Tensor:
+    """(…, H, T, …), of an axis of which the rows (T, H) are those of queries and heads."""
+    first = axis if axis >= 0 else axis - 1
+    return ordered(x.movedim(axis, 0), np.array(rows).T).movedim((0, 1), (first, first + 1))
+
+
 def _einsum(
-    equation: Any, weights: Tensor, values: Tensor, output: Tensor, place: int, role: Role
+    equation: str, weights: Tensor, values: Tensor, output: Tensor, place: int, role: Role
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    if not isinstance(equation, str) or "->" not in equation:
-        return None
-    left, _, out = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    if len(terms) != 2:
-        return None
-    first, second = terms[place], terms[1 - place]
-    axes = []
-    for term, x in ((first, weights), (second, values), (out, output)):
-        # Letters that no equation uses stand for the axes of an ellipsis.
-        spare = "".join(map(chr, range(0x100, 0x100 + x.ndim - len(term.replace("...", "")))))
-        axes.append(term.replace("...", spare))
-    w, v, y = axes
+    left, _, y = equation.partition("->")
+    w, v = left.split(",")[:: -1 if place else 1]
     shared = [a for a in w if a in v and a in y]
     keys = [a for a in w if a in v and a not in y]
     queries = [a for a in w if a not in v and a in y]
     features = [a for a in v if a not in w and a in y]
-    if not (len(keys) == len(features) == 1) or any(len(set(a)) < len(a) for a in axes):
+    if not (len(keys) == len(features) == 1) or any(len(set(a)) < len(a) for a in (w, v, y)):
         return None
     if not queries:
         # One query, of which nobody speaks, unless each query has keys of its own.
-        if not shared or (len(shared) > 1 and role(v.index(shared[-1]), v.index(features[0])) != "heads"):
+        if len(shared) > 1 and role(v.index(shared[-1]), v.index(features[0])) != "heads":
             return None
         queries, w, y = [_ONE], w + _ONE, y + _ONE
         weights, output = weights.unsqueeze(-1), output.unsqueeze(-1)

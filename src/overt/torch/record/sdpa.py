@@ -16,8 +16,10 @@ from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from overt.torch.record import visible
 from overt.torch.record.call import Call
+from overt.torch.record.cells import Operand, Rows
 from overt.torch.record.kernel import SDPA, Tap, lse_of
-from overt.torch.record.origins import Operand, Origins
+from overt.torch.record.mixing import ordered, swapped, unfolded
+from overt.torch.record.origins import Origins
 from overt.torch.record.softmaxes import Use
 from overt.torch.record.visible import Visible
 
@@ -65,15 +67,35 @@ def sdpa(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> tuple[Tensor, Call, np.ndarray | None]:
-    """Run it, and say what it was, and how ``four`` ordered its rows.  origins: of what was multiplied."""
+) -> tuple[Tensor, Call]:
+    """Run it, and say what it was.  origins: of what was multiplied, which tell samples from heads."""
     output = tap.run(
         SDPA, (query, key, value, attn_mask, dropout_p, is_causal), {"scale": scale, "enable_gqa": enable_gqa}
     )
+    mixed, places = output, None
+    # Who aligns queries with keys by their numbers has no heads there.
+    aligned = is_causal or isinstance(attn_mask, CausalBias)
+    order, rows = (None, []) if enable_gqa else _order(origins, query, key, value, not aligned)
+    if rows or order is not None:
+        places = torch.arange(prod(output.shape[:-1])).reshape(*output.shape[:-1], 1)
+    if rows:
+        shared = query.ndim > 2 and query.shape[-3] > 1 and all(x.ndim < 3 or x.shape[-3] == 1 for x in (key, value))
+        turn: tuple[Any, ...] = unfolded, rows, -2
+        if len(rows) == 1 and shared:
+            # Heads stand where queries do, and queries where samples do that share their keys.
+            turn = (swapped,)
+        else:
+            key, value = (origins.moved(Tensor.unsqueeze, x, -3) for x in (key, value))
+        if attn_mask is not None:
+            more = (1,) * (3 - attn_mask.ndim)
+            attn_mask = attn_mask.expand(*more, *attn_mask.shape[:-2], query.shape[-2], -1)
+        query = origins.moved(turn[0], query, *turn[1:])
+        mixed, places, attn_mask = (None if x is None else turn[0](x, *turn[1:]) for x in (mixed, places, attn_mask))
+        order, _ = _order(origins, query, key, value)
     batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])  # type: ignore[no-untyped-call]
-    order = None if enable_gqa else _order(origins, query, key, value)
-    leading = output.shape[:-2]
-    q, k, v, y = (four(x.detach(), batch, order, leading) for x in (query, key, value, output))
+    leading = mixed.shape[:-2]
+    q, k, v, y = (four(x.detach(), batch, order, leading) for x in (query, key, value, mixed))
+    places = None if places is None else four(places, batch, order, leading)
     (B, H, T, D), S = q.shape, k.shape[2]
     if not enable_gqa and not H == k.shape[1] == v.shape[1] == y.shape[1]:
         # torch broadcasts the axis of heads too.
@@ -89,11 +111,21 @@ def sdpa(
     scale = scale if scale is not None else D**-0.5 if D else 1.0
     grad = any(x.requires_grad for x in (query, key, value))
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-    lse = lse_of(tap, B, H, T, wide) if order is None else lse_of(tap, 1, B * H, T, wide)
-    if order is not None and lse is not None:
-        lse = _ordered(lse[0], order)
-    call = Call("sdpa", q, k, v, y, float(scale), seen, bias, lse=lse, dropped=dropout_p > 0, grad=grad)
-    return output, call, order
+    lse = lse_of(tap, B, H, T, wide) if places is None else lse_of(tap, 1, 1, prod(places.shape), wide)
+    if places is not None and lse is not None:
+        lse = lse.reshape(-1)[places[..., 0].to(lse.device)]
+    return output, Call(
+        "sdpa", q, k, v, y, float(scale), seen, bias, lse=lse, dropped=dropout_p > 0, grad=grad, places=places
+    )
+
+
+def placed(call: Call, like: Tensor) -> Tensor:
+    """The output of a call with the axes that the model has."""
+    if call.places is None:
+        return call.output.reshape(like.shape)
+    output = torch.empty_like(like).flatten(0, -2)
+    output[call.places.flatten()] = call.output.flatten(0, 2)
+    return output.view(like.shape)
 
 
 def flex(args: Any, result: Any) -> Call:
@@ -131,8 +163,10 @@ def given(used: Use) -> Call:
     return Call("softmax", *nothing, v, y, 1.0, Visible.everything(S), weights=w, dropped=used.dropped)
 
 
-def _order(origins: Origins, query: Tensor, key: Tensor, value: Tensor) -> np.ndarray | None:
-    """Which of the leading axes hold samples and which heads."""
+def _order(
+    origins: Origins, query: Tensor, key: Tensor, value: Tensor, rows: bool = False
+) -> tuple[np.ndarray | None, Rows]:
+    """Which of the leading axes hold samples and which heads; rows: whether queries may be heads too, and which are."""
     shapes = [x.shape[:-2] for x in (query, key, value)]
     leading = tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
     operands = []
@@ -140,18 +174,9 @@ def _order(origins: Origins, query: Tensor, key: Tensor, value: Tensor) -> np.nd
         missing = len(leading) - len(own)
         axes = [None if i < missing or own[i - missing] < n else i - missing for i, n in enumerate(leading)]
         if (origin := origins.of(x)) is not None:
-            operands.append(Operand(origin, tuple(axes), x.ndim - 1))
+            queries = x.ndim - 2 if rows and x is query else None
+            operands.append(Operand(origin, tuple(axes), x.ndim - 1, queries))
     return origins.order(leading, operands)
-
-
-def _ordered(x: Tensor, order: np.ndarray) -> Tensor:
-    """(N, …) as (B, H, …), a view if that is possible."""
-    B, H = order.shape
-    if np.array_equal(order, np.arange(B * H).reshape(B, H)):
-        return x.reshape(B, H, *x.shape[1:])
-    if np.array_equal(order.T, np.arange(B * H).reshape(H, B)):
-        return x.reshape(H, B, *x.shape[1:]).transpose(0, 1)
-    return x[torch.from_numpy(order).to(x.device)]
 
 
 def _shared(values: Tensor, order: np.ndarray, leading: torch.Size) -> Tensor:
@@ -167,18 +192,12 @@ def _shared(values: Tensor, order: np.ndarray, leading: torch.Size) -> Tensor:
 def four(x: Tensor, batch: torch.Size, order: np.ndarray | None, leading: torch.Size) -> Tensor:
     """(…, N, C) with exactly the axes (B, H, N, C); where nothing tells, the first of three holds samples."""
     if order is not None:
-        return _ordered(x.expand(*leading, *x.shape[-2:]).reshape(-1, *x.shape[-2:]), order)
+        return ordered(x.expand(*leading, *x.shape[-2:]).reshape(-1, *x.shape[-2:]), order)
     if x.ndim == 2:
         return x[None, None]
     if x.ndim == 3:
         return x[:, None]
     return x.expand(*batch, *x.shape[-3:]).reshape(prod(batch), *x.shape[-3:])
-
-
-def placed(x: Tensor, order: np.ndarray | None, shape: torch.Size) -> Tensor:
-    """(B, H, N, C) as the tensor (…, N, C) that ``four`` made it of."""
-    x = x.flatten(0, 1)
-    return (x if order is None else x[torch.from_numpy(order.argsort(axis=None)).to(x.device)]).reshape(shape)
 
 
 def four_or_fewer(mask: Tensor, batch: torch.Size, ndim: int, order: np.ndarray | None, leading: torch.Size) -> Tensor:

@@ -311,14 +311,14 @@ class Session:
         if why := sdpa.hidden((*args, *kwargs.values())):
             self._lose(name, why)
             return SDPA(*args, **kwargs)
-        output, call, order = sdpa.sdpa(self._tap, self._follower.origins, *args, **kwargs)
+        output, call = sdpa.sdpa(self._tap, self._follower.origins, *args, **kwargs)
         if not wanted:
             self._guide(call, name)
             return output
         self._keeper.allow(call, name)
         if self._replace:
             call.output = replaced(call, name)
-            output = sdpa.placed(call.output, order, output.shape)
+            output = sdpa.placed(call, output)
         self._take(call, name)
         return output
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from overt.torch.record.origins import Product
+from overt.torch.record.cells import Product
 
 
 @dataclass(eq=False)
