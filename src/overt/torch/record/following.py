@@ -85,8 +85,8 @@ class Follower:
         self._waiting: list[tuple[Use, Made, int]] = []
         # Weights, or None for scores, and the product that these come from.
         self._known: _Known = {}
-        # Weights that have mixed values, which another module may do as well.
-        self._past: _Known = {}
+        # What is only told if it weighs a sum: weights that mixed values before, and what may be none.
+        self._aside: _Known = {}
         self._softmaxes: list[Softmax] = []
         # Whether what is seen now runs where no ``forward`` does.
         self.beside = False
@@ -102,18 +102,13 @@ class Follower:
         return self._known
 
     @property
-    def past(self) -> Mapping[int, object]:
-        """What is followed again as soon as it is among the arguments of a function, by its number."""
-        return self._past
+    def aside(self) -> Mapping[int, object]:
+        """What is followed only where it is among the arguments of a function, by its number."""
+        return self._aside
 
     def see(self, place: Any, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Use | None:
         """Take note of one operation; where weights of a softmax met values, say so."""
         name = name_of(func)
-        if self._past:
-            for x in _tensors((*args, *kwargs.values())):
-                found = self._past.pop(id(x), None)
-                if found is not None and found[0]() is x and found[1] is not None:
-                    self._note(x, replace(found[1], again=True))
         if name in _SOFTMAX:
             self._begin(place, args, kwargs, result)
             return None
@@ -125,7 +120,7 @@ class Follower:
         if (name in SPELLED or name in _LOGS) and not any(map(self._entry, _tensors(args))):
             self._spell(place, name, args, kwargs, result)
             return None
-        if not self._known:
+        if not (self._known or self._aside):
             return None
         if name not in _ENDS:
             self._undropped.see(name, func, args, kwargs, result)
@@ -196,12 +191,12 @@ class Follower:
 
         output: what a model gave; weights that are a part of it may be attention, or how well a text fits an image.
         """
-        for x in parts(output) if self._known else ():
+        for x in parts(output) if self._known or self._aside else ():
             if (weights := self._weights(x)) is not None and not weights.softmax.lost:
                 weights.softmax.given = True
         found, self._softmaxes = self._softmaxes, []
         self._known.clear()
-        self._past.clear()
+        self._aside.clear()
         # Scores of which the softmax is followed may be looked at as well.
         followed = {id(x.root) for x in found if x.followed and x.root is not None}
         return (
@@ -254,7 +249,7 @@ class Follower:
         if found[0].softmax.scored and not found[0].again:
             return
         if form := onward(place, name, found, sources[0], result, self._open(found[0])):
-            self._note(result, replace(found[0], form=form))
+            self._note(result, replace(found[0], values=result.detach(), form=form))
 
     def _leave(self, place: Any, name: str, x: Any) -> None:
         if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_floating_point():
@@ -320,6 +315,7 @@ class Follower:
         elif result is source:
             # What was dropped is gone.
             self._known.pop(id(source), None)
+            self._aside.pop(id(source), None)
             weights.softmax.lost = weights.softmax.lost or f"{name} in place"
         else:
             if not weights.dropped:
@@ -356,7 +352,7 @@ class Follower:
             # One piece may be all but a sink; a second one shows that there are several.
             piece = weights.values.numel() < weights.softmax.size and not weights.again
             torn = itself or (bool(weights.softmax.users) and piece)
-            if found is None or (torn and not weights.again):
+            if found is None or torn:
                 if not weights.softmax.scored or weights.again:
                     self._meet(place, name, factor, operands, result)
                     continue
@@ -364,8 +360,7 @@ class Follower:
                 weights.softmax.infinite |= not (weights.values.is_meta or bool(weights.values.isfinite().all()))
                 self._lose(factor, name)
                 continue
-            self._known.pop(id(factor), None)
-            self._note(factor, replace(weights, values=factor.detach()), into=self._past)
+            self._note(factor, replace(weights, values=factor.detach(), again=True))
             weights.softmax.users += (place,)
             weights.softmax.piece |= piece
             return self._used(place, name, args, factors, i, weights, found, result)
@@ -502,26 +497,36 @@ class Follower:
             # A variance is no weight, and where else it goes nobody knows.
             softmax.scored |= softmax.spelled and name not in _PLAIN
 
-    def _note(
-        self, x: Tensor, weights: Weights | None, root: Product | None = None, into: _Known | None = None
-    ) -> None:
-        key, known = id(x), self._known if into is None else into
+    def _note(self, x: Tensor, weights: Weights | None, root: Product | None = None) -> None:
+        key, known, other = id(x), self._known, self._aside
+        if weights is not None and (weights.form or weights.again or weights.softmax.normal is not None):
+            known, other = other, known
+        other.pop(key, None)
         known[key] = weakref.ref(x, lambda gone: _forget(known, key, gone)), weights, root
 
     def _entry(self, x: Tensor) -> bool:
-        found = self._known.get(id(x))
+        found = self._known.get(id(x)) or self._aside.get(id(x))
         return found is not None and found[0]() is x
 
     def _root(self, x: Tensor) -> Product | None:
-        return self._known[id(x)][2]
+        return self._known[id(x)][2] if id(x) in self._known else None
 
     def _weights(self, x: Tensor) -> Weights | None:
-        return self._known[id(x)][1] if self._entry(x) else None
+        found = self._known.get(id(x)) or self._aside.get(id(x))
+        return found[1] if found is not None and found[0]() is x else None
 
 
 def begins(func: Callable[..., Any]) -> bool:
     """Whether scores or weights may begin with a function: a softmax, a product, an operator by its own name."""
     return func.__name__ in _BEGINNINGS or isinstance(func, _OPERATORS + _ORDERED)
+
+
+def among(args: Any, known: Mapping[int, object]) -> bool:
+    """Whether some of what is known by its number is among arguments, or in a list of these."""
+    for x in args:
+        if id(x) in known or (type(x) in (list, tuple) and any(id(y) in known for y in x)):
+            return True
+    return False
 
 
 def multiplies(args: Any) -> bool:

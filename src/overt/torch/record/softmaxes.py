@@ -107,7 +107,8 @@ def onward(place: Any, name: str, found: Sequence[Weights], before: Tensor, afte
         return ""
     if all(x == "total" for x in forms) or (name in _SUMS and softmax.normal is False and not any(forms)):
         return "total"
-    return "changed"
+    # What ``exp`` gave, and is something else before it is divided, is no softmax.
+    return "" if softmax.normal is False else "changed"
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from overt.torch.record import closed, padding, sdpa
-from overt.torch.record.following import LINEAR, Follower, begins, multiplies
+from overt.torch.record.following import LINEAR, Follower, among, begins, multiplies
 from overt.torch.record.origins import heeds
 
 # A module of that name attends, or says so.
@@ -217,14 +217,14 @@ class Mode(TorchFunctionMode):
     def __init__(self, follower: Follower, watch: Watch, see: Callable[[Any, Any, Any], Any]) -> None:
         """follower: while it follows nothing, most functions cost no more than the question."""
         super().__init__()
-        self._known, self._past = follower.known, follower.past
+        self._known, self._aside = follower.known, follower.aside
         self._note, self._see = follower.origins.note, see
         self._stack = watch.stack
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         attends, kind = _HEEDED[func]
         attends = attends or (func is LINEAR and multiplies(args))
-        if attends or self._known or (self._past and not self._past.keys().isdisjoint(map(id, args))):
+        if attends or self._known or (self._aside and among((*args, *kwargs.values()) if kwargs else args, self._aside)):
             result = self._see(func, args, kwargs or {})
         else:
             result = func(*args, **kwargs) if kwargs else func(*args)
