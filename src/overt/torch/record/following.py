@@ -10,67 +10,36 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import Parameter, functional
 
-from overt.torch.record.mixing import TURNED, Axes, Role, axes, used
+from overt.torch.record.functions import (
+    ADDED,
+    CASTS,
+    CHANGES,
+    ENDS,
+    LEAVES,
+    LOGS,
+    PLAIN,
+    PRODUCTS,
+    SHAPED,
+    SHIFTS,
+    SLIGHT,
+    SOFTMAX,
+    SPELLED,
+    VIEWS,
+    name_of,
+    parts,
+    tensors,
+)
+from overt.torch.record.mixing import Axes, Role, axes, used
 from overt.torch.record.origins import Made, Operand, Origin, Origins, Product, learned, terms
 from overt.torch.record.softmaxes import Softmax, Use, Weights, onward
 from overt.torch.record.undropped import DROPOUT, Undropped
-
-_SOFTMAX = {
-    "softmax", "_softmax", "softmax_", "_safe_softmax", "softmin", "special_softmax", "gumbel_softmax",
-    "_sparse_softmax",
-}  # fmt: skip
-# Products that give one number, and all of them.
-_DOTS = {"dot", "vdot", "linalg_vecdot"}
-_PRODUCTS = {
-    "matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addbmm", "addmm", "mv", "tensordot",
-    "linalg_matmul", "linalg_multi_dot", "chain_matmul", "_sparse_mm", "_sparse_addmm", "smm", *TURNED, *_DOTS,
-}  # fmt: skip
-# What a softmax that is spelled out takes of scores; how its weights go on from there is not followed.
-SPELLED = {"exp", "exp_", "exp2", "exp2_", "__rpow__", "logsumexp"}
-# What is divided by a sum in itself, before or after ``exp``.
-_LOGS = {"logsumexp", "log_softmax"}
-# By which numbers leave torch, for where nobody follows them.
-LEAVES = {"numpy", "tolist", "__array__", "__dlpack__", "data_ptr"}
-# Linear maps are many, and mix by parameters, all but a few.
-_BEGINNINGS = (_SOFTMAX | _PRODUCTS | SPELLED | _LOGS | LEAVES) - {"linear"}
-# Products with parameters and everything else after which scores are no scores any more.
-# The cosine of a product is that of a position.
-_ENDS = {
-    "linear", "conv1d", "conv2d", "conv3d", "layer_norm", "group_norm", "batch_norm", "rms_norm", "embedding", "cos",
-    "sin", "lstm", "gru", "rnn_tanh", "rnn_relu",
-}  # fmt: skip
-_CASTS = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach", "cpu"}
-_VIEWS = {
-    "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "transpose", "permute", "swapaxes", "movedim",
-    "expand", "expand_as", "view_as", "reshape_as", "__getitem__", "repeat_interleave", "narrow", "__get__",
-}  # fmt: skip
-_CHANGES = {
-    "masked_fill", "masked_fill_", "mul", "mul_", "__mul__", "__rmul__", "__imul__", "where", "nan_to_num", "div",
-    "div_", "__truediv__", "__itruediv__", "true_divide", "tril", "triu", "clamp", "clamp_", "clip",
-}  # fmt: skip
-# What has a sum beside its two factors, first.
-_ADDED = {"baddbmm", "addbmm", "addmm", "_sparse_addmm"}
-# Where what ``exp`` gave ends as something else than weights.
-_PLAIN = _ENDS | {"sum", "add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "__sub__", "__rsub__", "rsub"}
-# What keeps a sum from being zero.
-_SHIFTS, _SLIGHT = {"add", "add_", "__add__", "__radd__", "__iadd__"}, 1e-4
-_SHAPED = {
-    "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_ones",
-    "new_empty", "new_full",
-}  # fmt: skip
-LINEAR = functional.linear
-_OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
-# Of functions, such as a loop.
-_ORDERED = (torch._ops.HigherOrderOperator,)
-
 
 _Known = dict[int, tuple[weakref.ref[Tensor], Weights | None, Product | None]]
 
@@ -109,20 +78,20 @@ class Follower:
     def see(self, place: Any, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Use | None:
         """Take note of one operation; where weights of a softmax met values, say so."""
         name = name_of(func)
-        if name in _SOFTMAX:
+        if name in SOFTMAX:
             self._begin(place, args, kwargs, result)
             return None
-        if name in _PRODUCTS and not (name == "linear" and _maps(place, args, kwargs)):
+        if name in PRODUCTS and not (name == "linear" and _maps(place, args, kwargs)):
             return self._product(place, name, args, kwargs, result)
         if name in LEAVES:
             self._leave(place, name, args[0])
             return None
-        if (name in SPELLED or name in _LOGS) and not any(map(self._entry, _tensors(args))):
+        if (name in SPELLED or name in LOGS) and not any(map(self._entry, tensors(args))):
             self._spell(place, name, args, kwargs, result)
             return None
         if not (self._known or self._aside):
             return None
-        if name not in _ENDS:
+        if name not in ENDS:
             self._undropped.see(name, func, args, kwargs, result)
         if name == "__setitem__":
             if isinstance(args[2], Tensor) and self._entry(args[2]):
@@ -135,20 +104,20 @@ class Follower:
                     self._onward(place, name, args[0], [args[2]])
             return None
         # What takes a shape alone, and whether something is the case, is nothing that could mix.
-        if not isinstance(result, Tensor) or name in _SHAPED or not result.is_floating_point():
+        if not isinstance(result, Tensor) or name in SHAPED or not result.is_floating_point():
             # Pieces of weights may yet mix something, and those of scores are scores.
             pieces = [x for x in parts(result) if x.is_floating_point()] if not isinstance(result, Tensor) else []
-            if pieces and (known := [x for x in _tensors(args) if self._entry(x)]):
+            if pieces and (known := [x for x in tensors(args) if self._entry(x)]):
                 for x in known:
                     self._lose(x, name)
-                for x in pieces if name not in _ENDS else ():
+                for x in pieces if name not in ENDS else ():
                     if self._weights(known[0]) is None:
                         self._note(x, None, self._root(known[0]))
                     else:
                         self._onward(place, name, x, known[:1])
             return None
         # Weights first: where they are chosen by a condition, that is what they go on in.
-        given = _tensors((*args, *kwargs.values()))
+        given = tensors((*args, *kwargs.values()))
         sources = sorted((x for x in given if self._entry(x)), key=lambda x: self._weights(x) is None)
         if not sources:
             return None
@@ -160,7 +129,7 @@ class Follower:
             if not sums:
                 self._note(result, Weights(softmax, result.detach()))
             return None
-        if name in _ENDS:
+        if name in ENDS:
             self._lose(sources[0], name)
             # Heads that talk: a linear map of scores makes scores, and nothing else with as many axes is mapped.
             if sources[0].ndim > 3 and self._weights(sources[0]) is not None:
@@ -179,7 +148,7 @@ class Follower:
             return
         if softens:
             self._add(Softmax(place, True, lost=name))
-        sources = [x for x in _tensors((*args, *kwargs.values())) if self._entry(x)]
+        sources = [x for x in tensors((*args, *kwargs.values())) if self._entry(x)]
         for x in sources:
             self._lose(x, name)
         roots = [self._root(x) for x in sources if self._weights(x) is None]
@@ -206,7 +175,7 @@ class Follower:
     def _begin(self, place: Any, args: Any, kwargs: Any, result: Any) -> None:
         if not isinstance(result, Tensor):
             return
-        known = [x for x in _tensors((*args, *kwargs.values())) if self._entry(x)]
+        known = [x for x in tensors((*args, *kwargs.values())) if self._entry(x)]
         # What became of weights before is no scores.
         sources = [x for x in known if (w := self._weights(x)) is None or not (w.form or w.again)]
         # A vector that is no scores chooses between things.
@@ -222,7 +191,7 @@ class Follower:
         """What ``exp`` gives of no scores may be a softmax, if it is divided by a sum of itself."""
         if not isinstance(result, Tensor) or result.ndim < 2 or not result.is_floating_point():
             return
-        logs = name in _LOGS
+        logs = name in LOGS
         softmax = Softmax(place, False, result.numel(), normal=logs, lost=name)
         if name == "log_softmax":
             softmax.source = self._source(args, kwargs, result)
@@ -231,7 +200,7 @@ class Follower:
 
     def _source(self, args: Any, kwargs: Any, result: Tensor) -> tuple[Origin, int] | None:
         """Where the input of a softmax comes from, and along which axis it runs."""
-        given = next(_tensors((*args, *kwargs.values())), None)
+        given = next(tensors((*args, *kwargs.values())), None)
         origin = None if given is None else self.origins.of(given)
         axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
         return None if origin is None else (origin, (axis if type(axis) is int else -1) % result.ndim)
@@ -269,7 +238,7 @@ class Follower:
         if weights is None:
             self._note(result, None, self._root(source))
             return
-        if (weights.form or len(sources) > 1) and name in _CHANGES and len(list(_tensors(args))) > 1:
+        if (weights.form or len(sources) > 1) and name in CHANGES and len(list(tensors(args))) > 1:
             for x in sources:
                 if (total := self._weights(x)) is not None and total.form == "total":
                     total.softmax.normal = True
@@ -281,9 +250,9 @@ class Follower:
             self._onward(place, name, result, sources)
         elif name in DROPOUT:
             self._drop(name, args, kwargs, result, source, weights)
-        elif name in _CASTS or (name == "copy_" and result.shape == source.shape):
+        elif name in CASTS or (name == "copy_" and result.shape == source.shape):
             self._go_on(name, result, source, weights, result.detach() if same else weights.values)
-        elif name in _VIEWS and args and args[0] is source:
+        elif name in VIEWS and args and args[0] is source:
             try:
                 values = result.detach() if same or weights.dropped else func(weights.values, *args[1:], **kwargs)
                 self._go_on(name, result, source, weights, values)
@@ -291,8 +260,8 @@ class Follower:
                 # What is known of them has other strides, or another shape by now.
                 self._lose(source, name)
         elif result.shape == source.shape and (
-            name in _CHANGES
-            or (name in _SHIFTS and weights.softmax.scored and isinstance(args[1], float) and abs(args[1]) < _SLIGHT)
+            name in CHANGES
+            or (name in SHIFTS and weights.softmax.scored and isinstance(args[1], float) and abs(args[1]) < SLIGHT)
         ):
             self._go_on(name, result, source, weights, result.detach())
         else:
@@ -325,7 +294,7 @@ class Follower:
     def _product(self, place: Any, name: str, args: Any, kwargs: Any, result: Any) -> Use | None:
         if not isinstance(result, Tensor):
             return None
-        operands = list(_tensors((*args, *(x for key, x in kwargs.items() if key != "out"))))
+        operands = list(tensors((*args, *(x for key, x in kwargs.items() if key != "out"))))
         factors = operands[-2:]
         if len(factors) < 2:
             return None
@@ -344,7 +313,7 @@ class Follower:
             if values is not None and values.layout is not torch.strided:
                 values = values.to_dense()
             # Of more than two factors nobody knows the values; what is added comes first.
-            if (len(operands) == 2 or name in _ADDED) and values is not None:
+            if (len(operands) == 2 or name in ADDED) and values is not None:
                 role = self._role(factor, weights, factors[1 - i])
                 found = used(name, args, values, factors[1 - i], result.detach(), i, role)
             # Weights of weights mix no values: an inverse is computed so.
@@ -369,7 +338,7 @@ class Follower:
             if self._weights(x) is not None:
                 self._meet(place, name, x, operands, result)
         # What is no parameter is an activation.
-        free = [x for x in (factors if name in _ADDED else operands) if not learned(x)]
+        free = [x for x in (factors if name in ADDED else operands) if not learned(x)]
         if len(free) > 1:
             factors = free[-2:]
             for x in factors:
@@ -495,7 +464,7 @@ class Follower:
             if not weights.again and softmax.summed is None:
                 softmax.lost = softmax.lost or name
             # A variance is no weight, and where else it goes nobody knows.
-            softmax.scored |= softmax.spelled and name not in _PLAIN
+            softmax.scored |= softmax.spelled and name not in PLAIN
 
     def _note(self, x: Tensor, weights: Weights | None, root: Product | None = None) -> None:
         key, known, other = id(x), self._known, self._aside
@@ -516,63 +485,9 @@ class Follower:
         return found[1] if found is not None and found[0]() is x else None
 
 
-def begins(func: Callable[..., Any]) -> bool:
-    """Whether scores or weights may begin with a function: a softmax, a product, an operator by its own name."""
-    return func.__name__ in _BEGINNINGS or isinstance(func, _OPERATORS + _ORDERED)
-
-
-def among(args: Any, known: Mapping[int, object]) -> bool:
-    """Whether some of what is known by its number is among arguments, or in a list of these."""
-    for x in args:
-        if id(x) in known or (type(x) in (list, tuple) and any(id(y) in known for y in x)):
-            return True
-    return False
-
-
-def multiplies(args: Any) -> bool:
-    """Whether a linear map is one by what is no parameter, which is a product of two activations."""
-    return len(args) < 2 or type(args[1]) is not Parameter
-
-
-def name_of(func: Callable[..., Any]) -> str:
-    """The name of a function, of an operator without that of its overload."""
-    return func.__name__.partition(".")[0]
-
-
-def softens(func: Callable[..., Any]) -> bool:
-    """Whether it is a softmax."""
-    return name_of(func) in _SOFTMAX
-
-
-def operator(func: Callable[..., Any]) -> str | None:
-    """The whole name of an operator, such as aten::softmax, or higher_order::map; None for what is none."""
-    if isinstance(func, _ORDERED):
-        return f"higher_order::{func.__name__}"
-    if isinstance(func, torch._ops.OpOverload):
-        return f"{func.namespace}::{name_of(func)}"
-    return func._qualified_op_name if isinstance(func, torch._ops.OpOverloadPacket) else None
-
-
 def _forget(known: dict[int, tuple[Any, ...]], key: int, gone: Any) -> None:
     if key in known and known[key][0] is gone:
         del known[key]
-
-
-def _tensors(args: Any) -> Iterator[Tensor]:
-    for x in args:
-        if isinstance(x, Tensor):
-            yield x
-        elif isinstance(x, list | tuple):
-            yield from (y for y in x if isinstance(y, Tensor))
-
-
-def parts(x: Any, depth: int = 3) -> Iterator[Tensor]:
-    """Tensors in tuples, lists and mappings, a few levels deep."""
-    if isinstance(x, Tensor):
-        yield x
-    elif depth and isinstance(x, list | tuple | Mapping):
-        for y in x.values() if isinstance(x, Mapping) else x:
-            yield from parts(y, depth - 1)
 
 
 def _maps(place: Any, args: Any, kwargs: Any) -> bool:

@@ -19,7 +19,8 @@ from torch.nn import Parameter, functional
 
 from overt.torch.record.kernel import SILENT
 
-# What only moves cells, or chooses some along an axis, and what makes of each cell one at the same place; others are known to torch as pointwise.
+# What only moves cells, or chooses some along an axis, and what makes of each cell one at the same place; others are
+# known to torch as pointwise.
 _MOVES = {
     "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "transpose", "permute", "swapaxes", "swapdims",
     "movedim", "moveaxis", "expand", "expand_as", "broadcast_to", "view_as", "reshape_as", "__getitem__", "T", "mT",

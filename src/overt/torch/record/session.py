@@ -16,7 +16,8 @@ from overt.grid import numbered, shown
 from overt.torch.record import checking, closed, interface, sdpa, table
 from overt.torch.record.call import Call, called
 from overt.torch.record.chain import Chain, Place
-from overt.torch.record.following import LEAVES, SPELLED, Follower, name_of, operator, parts, softens
+from overt.torch.record.following import Follower
+from overt.torch.record.functions import LEAVES, SPELLED, name_of, operator, parts, softens
 from overt.torch.record.keeping import Keeper, Link, statistics
 from overt.torch.record.kernel import SDPA, SILENT, Tap
 from overt.torch.record.marks import marks

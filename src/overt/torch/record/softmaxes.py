@@ -84,26 +84,26 @@ def weighs(name: str) -> bool:
     return "mul" in name
 
 
-def onward(place: Any, name: str, found: Sequence[Weights], before: Tensor, after: Tensor, open: bool) -> str:
+def onward(place: Any, name: str, found: Sequence[Weights], before: Tensor, after: Tensor, more: bool) -> str:
     """The form of weights after a function that is not followed; where it adds up what they weighed, that is noted.
 
-    before, after: what they were in, and are.  open: whether more than a sum of values that they weigh is of interest.
+    before, after: what they were in, and are.  more: whether more than a sum of what they weigh is told.
     """
     softmax = found[0].softmax
     forms = [x.form for x in found if x.softmax is softmax]
     spread = "spread" in forms
-    adds = name in (_SUMS if open else _PLAIN)
+    adds = name in (_SUMS if more else _PLAIN)
     # Weights that stand beside features by themselves have met values of the same shape.
     wide = not forms[0] and before.numel() > softmax.size
     if (adds and spread) or (
-        open and ((adds and wide) or name == "embedding_bag" or (spread and len(forms) > 1 and "add" in name))
+        more and ((adds and wide) or name == "embedding_bag" or (spread and len(forms) > 1 and "add" in name))
     ):
         softmax.summed = softmax.summed or place
         return ""
     grown = after.shape != before.shape or after.numel() > softmax.size
-    if (spread and open) or (forms in ([""], ["changed"]) and weighs(name) and grown):
+    if (spread and more) or (forms in ([""], ["changed"]) and weighs(name) and grown):
         return "spread"
-    if not open:
+    if not more:
         return ""
     if all(x == "total" for x in forms) or (name in _SUMS and softmax.normal is False and not any(forms)):
         return "total"

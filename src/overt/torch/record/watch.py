@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from overt.torch.record import closed, padding, sdpa
-from overt.torch.record.following import LINEAR, Follower, among, begins, multiplies
+from overt.torch.record.following import Follower
+from overt.torch.record.functions import LINEAR, among, begins, multiplies
 from overt.torch.record.origins import heeds
 
 # A module of that name attends, or says so.
@@ -224,7 +225,7 @@ class Mode(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         attends, kind = _HEEDED[func]
         attends = attends or (func is LINEAR and multiplies(args))
-        if attends or self._known or (self._aside and among((*args, *kwargs.values()) if kwargs else args, self._aside)):
+        if attends or self._known or (self._aside and among(args, kwargs, self._aside)):
             result = self._see(func, args, kwargs or {})
         else:
             result = func(*args, **kwargs) if kwargs else func(*args)
