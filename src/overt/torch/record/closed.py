@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from overt.torch.record.following import SPELLED, name_of, operator, softens
+from overt.torch.record.functions import SPELLED, name_of, operator, softens
 from overt.torch.record.kernel import SILENT
 from overt.torch.record.sdpa import closed
 

@@ -10,74 +10,40 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import Parameter, functional
 
-from overt.torch.record.cells import Made, Moved, Operand, Product, Rows
+from overt.torch.record.cells import Made, Moved, Operand, Origin, Product, Rows
 from overt.torch.record.equations import equation, terms
+from overt.torch.record.functions import (
+    CASTS,
+    CHANGES,
+    ENDS,
+    LEAVES,
+    LOGS,
+    PLAIN,
+    PRODUCTS,
+    SHAPED,
+    SHIFTS,
+    SLIGHT,
+    SOFTMAX,
+    SPELLED,
+    VIEWS,
+    name_of,
+    parts,
+    tensors,
+)
 from overt.torch.record.kernel import SILENT
-from overt.torch.record.mixing import ADDED, TURNED, Axes, Role, axes, swapped, unfolded, used
+from overt.torch.record.mixing import ADDED, Axes, Role, axes, swapped, unfolded, used
 from overt.torch.record.origins import Origins, learned
-from overt.torch.record.softmaxes import Softmax, Use
+from overt.torch.record.softmaxes import Softmax, Use, Weights, onward
 from overt.torch.record.undropped import DROPOUT, Undropped
 
-_SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax", "softmin", "special_softmax", "gumbel_softmax"}
-# Products that give one number, and all of them.
-_DOTS = {"dot", "vdot", "linalg_vecdot"}
-_PRODUCTS = {
-    "matmul", "bmm", "einsum", "__matmul__", "__rmatmul__", "mm", "mv", "tensordot", "linalg_matmul",
-    "linalg_multi_dot", "chain_matmul", *ADDED, *TURNED, *_DOTS,
-}  # fmt: skip
-# What a softmax that is spelled out takes of scores; how its weights go on from there is not followed.
-SPELLED = {"exp", "exp_", "exp2", "exp2_", "logsumexp"}
-# By which numbers leave torch, for where nobody follows them.
-LEAVES = {"numpy", "tolist", "__array__", "__dlpack__", "data_ptr"}
-# Linear maps are many, and mix by parameters, all but a few.
-_BEGINNINGS = (_SOFTMAX | _PRODUCTS | LEAVES) - {"linear"}
-# Products with parameters and everything else after which scores are no scores any more.
-# The cosine of a product is that of a position.
-_ENDS = {
-    "linear", "conv1d", "conv2d", "conv3d", "layer_norm", "group_norm", "batch_norm", "rms_norm", "embedding", "cos",
-    "sin", "lstm", "gru", "rnn_tanh", "rnn_relu",
-}  # fmt: skip
-_CASTS = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach", "cpu"}
-_VIEWS = {
-    "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "transpose", "permute", "swapaxes", "movedim",
-    "expand", "expand_as", "view_as", "reshape_as", "__getitem__", "repeat_interleave", "narrow", "__get__",
-}  # fmt: skip
-_CHANGES = {
-    "masked_fill", "masked_fill_", "mul", "mul_", "__mul__", "__rmul__", "__imul__", "where", "nan_to_num", "div",
-    "div_", "__truediv__", "__itruediv__", "true_divide", "tril", "triu", "clamp", "clamp_", "clip",
-}  # fmt: skip
-# What weighs values one by one, and what adds these up.
-_SPREADS, _SUMS = {"mul", "mul_", "__mul__", "__rmul__"}, {"sum", "mean", "nansum"}
-# Where what ``exp`` gave ends as something else than weights.
-_PLAIN = _ENDS | {"sum", "add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "__sub__", "__rsub__", "rsub"}
-# What keeps a sum from being zero.
-_SHIFTS, _SLIGHT = {"add", "add_", "__add__", "__radd__", "__iadd__"}, 1e-4
-_SHAPED = {
-    "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_ones",
-    "new_empty", "new_full",
-}  # fmt: skip
-LINEAR = functional.linear
-_OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
-# Of functions, such as a loop.
-_ORDERED = (torch._ops.HigherOrderOperator,)
-
-
-@dataclass(frozen=True, eq=False)
-class _Weights:
-    """spread: whether each weight stands beside the features of its value."""
-
-    softmax: Softmax
-    values: Tensor
-    dropped: bool = False
-    spread: bool = False
+_Known = dict[int, tuple[weakref.ref[Tensor], Weights | None, Product | None]]
 
 
 class Follower:
@@ -89,7 +55,9 @@ class Follower:
         # Sums over positions, one for each feature of a map: all of an attention, or the first half of a linear one.
         self._waiting: list[tuple[Use, Made, int]] = []
         # Weights, or None for scores, and the product that these come from.
-        self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None, Product | None]] = {}
+        self._known: _Known = {}
+        # What is only told if it weighs a sum: weights that mixed values before, and what may be none.
+        self._aside: _Known = {}
         self._softmaxes: list[Softmax] = []
         # Whether what is seen now runs where no ``forward`` does.
         self.beside = False
@@ -104,20 +72,28 @@ class Follower:
         """What is followed now; while it is empty, only what ``begins`` is anything to ``see``."""
         return self._known
 
+    @property
+    def aside(self) -> Mapping[int, object]:
+        """What is followed only where it is among the arguments of a function, by its number."""
+        return self._aside
+
     def see(self, place: Any, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Use | None:
         """Take note of one operation; where weights of a softmax met values, say so."""
         name = name_of(func)
-        if name in _SOFTMAX:
+        if name in SOFTMAX:
             self._begin(place, args, kwargs, result)
             return None
-        if name in _PRODUCTS and not (name == "linear" and _maps(place, args, kwargs)):
+        if name in PRODUCTS and not (name == "linear" and _maps(place, args, kwargs)):
             return self._product(place, name, args, kwargs, result)
         if name in LEAVES:
             self._leave(place, name, args[0])
             return None
-        if not self._known:
+        if (name in SPELLED or name in LOGS) and not any(map(self._entry, tensors(args))):
+            self._spell(place, name, args, kwargs, result)
             return None
-        if name not in _ENDS:
+        if not (self._known or self._aside):
+            return None
+        if name not in ENDS:
             self._undropped.see(name, func, args, kwargs, result)
         if name == "__setitem__":
             if isinstance(args[2], Tensor) and self._entry(args[2]):
@@ -127,20 +103,23 @@ class Follower:
                     self._note(args[0], weights, self._root(args[2]))
                 else:
                     self._lose(args[2], name)
+                    self._onward(place, name, args[0], [args[2]])
             return None
         # What takes a shape alone, and whether something is the case, is nothing that could mix.
-        if not isinstance(result, Tensor) or name in _SHAPED or not result.is_floating_point():
+        if not isinstance(result, Tensor) or name in SHAPED or not result.is_floating_point():
             # Pieces of weights may yet mix something, and those of scores are scores.
             pieces = [x for x in parts(result) if x.is_floating_point()] if not isinstance(result, Tensor) else []
-            if pieces and (known := [x for x in _tensors(args) if self._entry(x)]):
+            if pieces and (known := [x for x in tensors(args) if self._entry(x)]):
                 for x in known:
                     self._lose(x, name)
-                if name not in _ENDS and self._weights(known[0]) is None:
-                    for x in pieces:
+                for x in pieces if name not in ENDS else ():
+                    if self._weights(known[0]) is None:
                         self._note(x, None, self._root(known[0]))
+                    else:
+                        self._onward(place, name, x, known[:1])
             return None
         # Weights first: where they are chosen by a condition, that is what they go on in.
-        given = _tensors((*args, *kwargs.values()))
+        given = tensors((*args, *kwargs.values()))
         sources = sorted((x for x in given if self._entry(x)), key=lambda x: self._weights(x) is None)
         if not sources:
             return None
@@ -150,15 +129,18 @@ class Follower:
             softmax = Softmax(place, sums, spelled=not sums, lost=name, root=root, aside=sums)
             self._add(softmax)
             if not sums:
-                self._note(result, _Weights(softmax, result.detach()))
+                self._note(result, Weights(softmax, result.detach()))
             return None
-        if name in _ENDS:
+        if name in ENDS:
             self._lose(sources[0], name)
             # Heads that talk: a linear map of scores makes scores, and nothing else with as many axes is mapped.
-            if name == "linear" and sources[0].ndim > 3 and self._weights(sources[0]) is None:
+            if sources[0].ndim > 3 and self._weights(sources[0]) is not None:
+                if result.shape == sources[0].shape:
+                    self._onward(place, name, result, sources)
+            elif sources[0].ndim > 3 and name == "linear":
                 self._note(result, None, self._root(sources[0]))
             return None
-        self._pass_on(name, func, args, kwargs, result, sources)
+        self._pass_on(place, name, func, args, kwargs, result, sources)
         return None
 
     def script(self, place: Any, name: str, args: Any, kwargs: Any, result: Any, softens: bool) -> None:
@@ -168,7 +150,7 @@ class Follower:
             return
         if softens:
             self._add(Softmax(place, True, lost=name))
-        sources = [x for x in _tensors((*args, *kwargs.values())) if self._entry(x)]
+        sources = [x for x in tensors((*args, *kwargs.values())) if self._entry(x)]
         for x in sources:
             self._lose(x, name)
         roots = [self._root(x) for x in sources if self._weights(x) is None]
@@ -180,27 +162,65 @@ class Follower:
 
         output: what a model gave; weights that are a part of it may be attention, or how well a text fits an image.
         """
-        for x in parts(output) if self._known else ():
+        for x in parts(output) if self._known or self._aside else ():
             if (weights := self._weights(x)) is not None and not weights.softmax.lost:
                 weights.softmax.given = True
         found, self._softmaxes = self._softmaxes, []
         self._known.clear()
+        self._aside.clear()
         # Scores of which the softmax is followed may be looked at as well.
         followed = {id(x.root) for x in found if x.followed and x.root is not None}
         return (
-            x for x in found if x.summed or (x.scored and not x.followed and not (x.aside and id(x.root) in followed))
+            x for x in found if x.doubtful or (x.scored and not x.followed and not (x.aside and id(x.root) in followed))
         )
 
     def _begin(self, place: Any, args: Any, kwargs: Any, result: Any) -> None:
         if not isinstance(result, Tensor):
             return
-        sources = [x for x in _tensors((*args, *kwargs.values())) if self._entry(x)]
+        known = [x for x in tensors((*args, *kwargs.values())) if self._entry(x)]
+        # What became of weights before is no scores.
+        sources = [x for x in known if (w := self._weights(x)) is None or not (w.form or w.again)]
         # A vector that is no scores chooses between things.
         if result.ndim < (1 if sources else 2):
             return
         softmax = Softmax(place, bool(sources), result.numel(), root=self._root(sources[0]) if sources else None)
+        if not sources:
+            softmax.source = self._source(args, kwargs, result)
         self._add(softmax)
-        self._note(result, _Weights(softmax, result.detach()))
+        self._note(result, Weights(softmax, result.detach()))
+
+    def _spell(self, place: Any, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        """What ``exp`` gives of no scores may be a softmax, if it is divided by a sum of itself."""
+        if not isinstance(result, Tensor) or result.ndim < 2 or not result.is_floating_point():
+            return
+        logs = name in LOGS
+        softmax = Softmax(place, False, result.numel(), normal=logs, lost=name)
+        if name == "log_softmax":
+            softmax.source = self._source(args, kwargs, result)
+        self._add(softmax)
+        self._note(result, Weights(softmax, result.detach(), form="changed" if logs else ""))
+
+    def _source(self, args: Any, kwargs: Any, result: Tensor) -> tuple[Origin, int] | None:
+        """Where the input of a softmax comes from, and along which axis it runs."""
+        given = next(tensors((*args, *kwargs.values())), None)
+        origin = None if given is None else self.origins.of(given)
+        axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        return None if origin is None else (origin, (axis if type(axis) is int else -1) % result.ndim)
+
+    def _open(self, weights: Weights) -> bool:
+        """Whether what becomes of weights is to be known, though no error names it: they may weigh a sum yet."""
+        softmax = weights.softmax
+        if softmax.chooses is None:
+            softmax.chooses = softmax.source is not None and self.origins.mapped(*softmax.source)
+        return weights.again or not (softmax.scored or softmax.chooses)
+
+    def _onward(self, place: Any, name: str, result: Tensor, sources: Sequence[Tensor]) -> None:
+        """Note what weights are after a function that is not followed."""
+        found = [x for x in map(self._weights, sources) if x is not None]
+        if found[0].softmax.scored and not found[0].again:
+            return
+        if form := onward(place, name, found, sources[0], result, self._open(found[0])):
+            self._note(result, replace(found[0], values=result.detach(), form=form))
 
     def _leave(self, place: Any, name: str, x: Any) -> None:
         if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_floating_point():
@@ -212,21 +232,29 @@ class Follower:
         else:
             self._lose(x, name)
 
-    def _pass_on(self, name: str, func: Any, args: Any, kwargs: Any, result: Tensor, sources: list[Tensor]) -> None:
+    def _pass_on(
+        self, place: Any, name: str, func: Any, args: Any, kwargs: Any, result: Tensor, sources: list[Tensor]
+    ) -> None:
         source = sources[0]
         weights = self._weights(source)
         if weights is None:
             self._note(result, None, self._root(source))
             return
+        if (weights.form or len(sources) > 1) and name in CHANGES and len(list(tensors(args))) > 1:
+            for x in sources:
+                if (total := self._weights(x)) is not None and total.form == "total":
+                    total.softmax.normal = True
+        if name == "normalize" and weights.softmax.normal is False:
+            weights.softmax.normal = True
         # Of what only lies elsewhere the numbers are the result's; a cast may have rounded them, and dropout left some.
         same = result.dtype == weights.values.dtype and not weights.dropped
-        if weights.spread:
-            weights.softmax.summed |= name in _SUMS
+        if weights.form:
+            self._onward(place, name, result, sources)
         elif name in DROPOUT:
             self._drop(name, args, kwargs, result, source, weights)
-        elif name in _CASTS or (name == "copy_" and result.shape == source.shape):
+        elif name in CASTS or (name == "copy_" and result.shape == source.shape):
             self._go_on(name, result, source, weights, result.detach() if same else weights.values)
-        elif name in _VIEWS and args and args[0] is source:
+        elif name in VIEWS and args and args[0] is source:
             try:
                 values = result.detach() if same or weights.dropped else func(weights.values, *args[1:], **kwargs)
                 self._go_on(name, result, source, weights, values)
@@ -234,17 +262,16 @@ class Follower:
                 # What is known of them has other strides, or another shape by now.
                 self._lose(source, name)
         elif result.shape == source.shape and (
-            name in _CHANGES
-            or (name in _SHIFTS and weights.softmax.scored and isinstance(args[1], float) and abs(args[1]) < _SLIGHT)
+            name in CHANGES
+            or (name in SHIFTS and weights.softmax.scored and isinstance(args[1], float) and abs(args[1]) < SLIGHT)
         ):
             self._go_on(name, result, source, weights, result.detach())
         else:
+            self._onward(place, name, result, sources)
             for x in sources:
                 self._lose(x, name)
-            if name in _SPREADS and not weights.softmax.scored:
-                self._note(result, replace(weights, spread=True))
 
-    def _go_on(self, name: str, result: Tensor, source: Tensor, weights: _Weights, values: Tensor) -> None:
+    def _go_on(self, name: str, result: Tensor, source: Tensor, weights: Weights, values: Tensor) -> None:
         """Weights that are in another tensor now; after dropout, what they would be without it."""
         found = self._undropped.of(result) if weights.dropped else values
         if found is None:
@@ -252,13 +279,14 @@ class Follower:
         else:
             self._note(result, replace(weights, values=found))
 
-    def _drop(self, name: str, args: Any, kwargs: Any, result: Tensor, source: Tensor, weights: _Weights) -> None:
+    def _drop(self, name: str, args: Any, kwargs: Any, result: Tensor, source: Tensor, weights: Weights) -> None:
         training = kwargs.get("training", kwargs.get("train", args[2] if len(args) > 2 else True))
         if not (training and kwargs.get("p", args[1] if len(args) > 1 else 0.5)):
             self._note(result, weights)
         elif result is source:
             # What was dropped is gone.
             self._known.pop(id(source), None)
+            self._aside.pop(id(source), None)
             weights.softmax.lost = weights.softmax.lost or f"{name} in place"
         else:
             if not weights.dropped:
@@ -268,20 +296,25 @@ class Follower:
     def _product(self, place: Any, name: str, args: Any, kwargs: Any, result: Any) -> Use | None:
         if not isinstance(result, Tensor):
             return None
-        operands = list(_tensors((*args, *(x for key, x in kwargs.items() if key != "out"))))
+        operands = list(tensors((*args, *(x for key, x in kwargs.items() if key != "out"))))
         factors = operands[-2:]
         if len(factors) < 2:
             return None
         written = equation(name, args, kwargs, *factors)
         for i, factor in enumerate(factors):
             weights = self._weights(factor)
-            if weights is None:
+            if weights is None or place in weights.softmax.users * weights.again:
                 continue
             found = None
+            if weights.form or weights.softmax.normal is not None:
+                self._meet(place, name, factor, operands, result)
+                continue
             if weights.softmax.spelled:
                 weights.softmax.scored = True
                 continue
             values = self._undropped.of(factor) if weights.dropped else _current(factor, weights)
+            if values is not None and values.layout is not torch.strided:
+                values = values.to_dense()
             # Of more than two factors nobody knows the values; what is added comes first.
             if (len(operands) == 2 or name in ADDED) and values is not None:
                 role = self._role(factor, factors[1 - i])
@@ -289,19 +322,28 @@ class Follower:
             # Weights of weights mix no values: an inverse is computed so.
             itself = self._weights(factors[1 - i]) is not None
             # One piece may be all but a sink; a second one shows that there are several.
-            torn = itself or (weights.softmax.used and weights.values.numel() < weights.softmax.size)
+            piece = weights.values.numel() < weights.softmax.size and not weights.again
+            torn = itself or (bool(weights.softmax.users) and piece)
             if found is None or torn:
+                if not weights.softmax.scored or weights.again:
+                    self._meet(place, name, factor, operands, result)
+                    continue
                 weights.softmax.torn |= torn
                 weights.softmax.infinite |= not (weights.values.is_meta or bool(weights.values.isfinite().all()))
                 self._lose(factor, name)
                 continue
-            self._known.pop(id(factor), None)
-            weights.softmax.used = True
-            weights.softmax.piece |= weights.values.numel() < weights.softmax.size
+            self._note(factor, replace(weights, values=factor.detach(), again=True))
+            weights.softmax.users += (place,)
+            weights.softmax.piece |= piece
             return self._used(place, name, written, factors, i, weights, found, result)
         for x in operands[:-2]:
             self._lose(x, name)
-        if not any(map(learned, factors)):
+            if self._weights(x) is not None:
+                self._meet(place, name, x, operands, result)
+        # What is no parameter is an activation.
+        free = [x for x in (factors if name in ADDED else operands) if not learned(x)]
+        if len(free) > 1:
+            factors = free[-2:]
             for x in factors:
                 if self._entry(x) and (root := self._root(x)) is not None:
                     self.mixed.setdefault(place, set()).add(root.place)
@@ -309,7 +351,25 @@ class Follower:
             for i, x in enumerate(factors):
                 self._linear(place, x, product.summed(i))
             self._note(result, None, product)
+        elif free and self._entry(free[0]) and self._weights(free[0]) is None and result.ndim == free[0].ndim > 3:
+            # Heads that talk.
+            self._note(result, None, self._root(free[0]))
         return None
+
+    def _meet(self, place: Any, name: str, x: Tensor, operands: Sequence[Tensor], result: Tensor) -> None:
+        """Weights that a product does not tell: whether it mixes values by them, or heads of them."""
+        weights, others = self._weights(x), [y for y in operands if y is not x]
+        if weights is None or (weights.softmax.scored and not weights.again) or not self._open(weights):
+            return
+        if weights.form == "total":
+            weights.softmax.normal = True
+        elif any(self._weights(y) is not None for y in others) or (
+            result.shape == x.shape and x.ndim > 3 and any(map(learned, others))
+        ):
+            self._lose(x, name)
+            self._onward(place, name, result, [x])
+        elif weights.form != "spread" and place not in weights.softmax.users * weights.again:
+            weights.softmax.summed = weights.softmax.summed or place
 
     def _multiplied(
         self, place: Any, name: str, written: str | None, factors: Sequence[Tensor], result: Tensor
@@ -327,7 +387,7 @@ class Follower:
         written: str | None,
         factors: Sequence[Tensor],
         i: int,
-        weights: _Weights,
+        weights: Weights,
         found: tuple[Tensor, Tensor, Tensor],
         result: Tensor,
     ) -> Use | None:
@@ -430,74 +490,33 @@ class Follower:
         weights = self._weights(x)
         if weights is not None:
             softmax = weights.softmax
-            softmax.lost = softmax.lost or name
+            if not weights.again and softmax.summed is None:
+                softmax.lost = softmax.lost or name
             # A variance is no weight, and where else it goes nobody knows.
-            softmax.scored |= softmax.spelled and name not in _PLAIN
+            softmax.scored |= softmax.spelled and name not in PLAIN
 
-    def _note(self, x: Tensor, weights: _Weights | None, root: Product | None = None) -> None:
-        key, known = id(x), self._known
+    def _note(self, x: Tensor, weights: Weights | None, root: Product | None = None) -> None:
+        key, known, other = id(x), self._known, self._aside
+        if weights is not None and (weights.form or weights.again or weights.softmax.normal is not None):
+            known, other = other, known
+        other.pop(key, None)
         known[key] = weakref.ref(x, lambda gone: _forget(known, key, gone)), weights, root
 
     def _entry(self, x: Tensor) -> bool:
-        found = self._known.get(id(x))
+        found = self._known.get(id(x)) or self._aside.get(id(x))
         return found is not None and found[0]() is x
 
     def _root(self, x: Tensor) -> Product | None:
-        return self._known[id(x)][2]
+        return self._known[id(x)][2] if id(x) in self._known else None
 
-    def _weights(self, x: Tensor) -> _Weights | None:
-        return self._known[id(x)][1] if self._entry(x) else None
-
-
-def begins(func: Callable[..., Any]) -> bool:
-    """Whether scores or weights may begin with a function: a softmax, a product, an operator by its own name."""
-    return func.__name__ in _BEGINNINGS or isinstance(func, _OPERATORS + _ORDERED)
-
-
-def multiplies(args: Any) -> bool:
-    """Whether a linear map is one by what is no parameter, which is a product of two activations."""
-    return len(args) < 2 or type(args[1]) is not Parameter
-
-
-def name_of(func: Callable[..., Any]) -> str:
-    """The name of a function, of an operator without that of its overload."""
-    return func.__name__.partition(".")[0]
-
-
-def softens(func: Callable[..., Any]) -> bool:
-    """Whether it is a softmax."""
-    return name_of(func) in _SOFTMAX
-
-
-def operator(func: Callable[..., Any]) -> str | None:
-    """The whole name of an operator, such as aten::softmax, or higher_order::map; None for what is none."""
-    if isinstance(func, _ORDERED):
-        return f"higher_order::{func.__name__}"
-    if isinstance(func, torch._ops.OpOverload):
-        return f"{func.namespace}::{name_of(func)}"
-    return func._qualified_op_name if isinstance(func, torch._ops.OpOverloadPacket) else None
+    def _weights(self, x: Tensor) -> Weights | None:
+        found = self._known.get(id(x)) or self._aside.get(id(x))
+        return found[1] if found is not None and found[0]() is x else None
 
 
 def _forget(known: dict[int, tuple[Any, ...]], key: int, gone: Any) -> None:
     if key in known and known[key][0] is gone:
         del known[key]
-
-
-def _tensors(args: Any) -> Iterator[Tensor]:
-    for x in args:
-        if isinstance(x, Tensor):
-            yield x
-        elif isinstance(x, list | tuple):
-            yield from (y for y in x if isinstance(y, Tensor))
-
-
-def parts(x: Any, depth: int = 3) -> Iterator[Tensor]:
-    """Tensors in tuples, lists and mappings, a few levels deep."""
-    if isinstance(x, Tensor):
-        yield x
-    elif depth and isinstance(x, list | tuple | Mapping):
-        for y in x.values() if isinstance(x, Mapping) else x:
-            yield from parts(y, depth - 1)
 
 
 def _maps(place: Any, args: Any, kwargs: Any) -> bool:
@@ -515,7 +534,7 @@ def _mixed(name: str, factors: Sequence[Tensor], result: Tensor) -> Tensor:
         return torch.matmul(*factors)
 
 
-def _current(x: Tensor, weights: _Weights) -> Tensor:
+def _current(x: Tensor, weights: Weights) -> Tensor:
     """The weights as they are multiplied: a cast may have rounded what is known, or a change in place come after it."""
     known = weights.values
     if known.dtype != x.dtype and torch.equal(known.to(x.dtype), x):

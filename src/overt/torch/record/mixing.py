@@ -13,7 +13,7 @@ from overt.grid import numbered
 # Products of which the second factor is turned.
 TURNED = {"linear", "inner"}
 # What has a sum beside its two factors, first.
-ADDED = {"baddbmm", "baddbmm_", "addbmm", "addbmm_", "addmm", "addmm_", "addmv", "addmv_"}
+ADDED = {"baddbmm", "baddbmm_", "addbmm", "addbmm_", "addmm", "addmm_", "addmv", "addmv_", "_sparse_addmm"}
 # A softmax over another axis than the one that is summed over gives sums above 1.
 _SLACK = 1.02
 # A letter for an axis that no equation has.

@@ -38,14 +38,15 @@ from overt.torch.record.cells import (
 from overt.torch.record.equations import equation, terms
 from overt.torch.record.kernel import SILENT
 
-# What only moves cells, and what makes of each cell one at the same place; others are known to torch as pointwise.
+# What only moves cells, or chooses some along an axis, and what makes of each cell one at the same place; others are
+# known to torch as pointwise.
 _MOVES = {
     "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "transpose", "permute", "swapaxes", "swapdims",
     "movedim", "moveaxis", "expand", "expand_as", "broadcast_to", "view_as", "reshape_as", "__getitem__", "T", "mT",
     "H", "mH",
     "repeat", "repeat_interleave", "tile", "narrow", "select", "diagonal", "t", "adjoint", "split", "split_with_sizes",
     "chunk", "tensor_split", "hsplit", "vsplit", "unbind", "cat", "concat", "concatenate", "stack", "hstack", "vstack",
-    "unfold", "roll", "flip",
+    "unfold", "roll", "flip", "topk", "sort",
 }  # fmt: skip
 _SAME = {
     "to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "detach", "cpu", "cuda", "dropout",
@@ -192,6 +193,11 @@ class Origins:
     def features(self, origin: Origin | None, axis: int | None) -> bool:
         """Whether an axis holds features alone, and neither positions nor samples."""
         return origin is not None and axis is not None and self.role(Operand(origin, (axis,), axis)) == "heads"
+
+    def mapped(self, origin: Origin, axis: int) -> bool:
+        """Whether an axis holds features that a map by parameters made."""
+        found = (origin, axis) if isinstance(origin, Made) else self.source(origin, axis)
+        return found is not None and found[0].features is not None and found[1] in found[0].features
 
     def halves(self, origin: Origin | None, axis: int | None) -> tuple[tuple[Made, Product], list[int]] | None:
         """The product of which an axis holds cells, and those of its factors of which the axis holds the features."""

@@ -16,18 +16,20 @@ from overt.grid import numbered, shown
 from overt.torch.record import checking, closed, interface, sdpa, table
 from overt.torch.record.call import Call, called
 from overt.torch.record.chain import Chain, Place
-from overt.torch.record.following import LEAVES, SPELLED, Follower, name_of, operator, parts, softens
+from overt.torch.record.following import Follower
+from overt.torch.record.functions import LEAVES, SPELLED, name_of, operator, parts, softens
 from overt.torch.record.keeping import Keeper, Link, statistics
 from overt.torch.record.kernel import SDPA, SILENT, Tap
 from overt.torch.record.marks import marks
 from overt.torch.record.relations import relations
 from overt.torch.record.replacing import replaced
-from overt.torch.record.softmaxes import Use
+from overt.torch.record.softmaxes import Use, weighs
 from overt.torch.record.watch import DESCRIBED, Mode, Pass, Watch, backward
 
 Layers = str | Sequence[str] | Callable[[str], bool] | None
 # Modules that hold layers, one after another.
 _LISTS = nn.ModuleList, nn.Sequential
+_DOUBTFUL = "a softmax of no product weighs"
 
 _NOTHING = Keeper("statistics", 0, None, None)
 
@@ -132,8 +134,10 @@ class Session:
             attend = [any(f"{x}.".startswith(f"{child}.") for x in self.seen) for child in children]
             # Of what was not seen into nobody knows.
             hides = [any(f"{x}.".startswith(f"{child}.") for x in self.unseen) for child in children]
+            # So it knows of what did not run.
+            idle = [self._watch.idle(x) for x in module.children()]
             if any(attend):
-                found += [x for x, does, may in zip(children, attend, hides, strict=True) if not (does or may)]
+                found += [x for x, *some in zip(children, attend, hides, idle, strict=True) if not any(some)]
         return found + [x for x in self._mixers if not any(_in(x, y) or _in(y, x) for y in (*found, *self.seen))]
 
     @property
@@ -342,8 +346,10 @@ class Session:
             if softmax.beside:
                 self._miss(names[module], "a softmax of scores in a method that is not called as a module is")
                 continue
-            if softmax.summed:
-                self._miss(names[module], "a softmax of no product weighs a sum")
+            if softmax.doubtful:
+                by, what = softmax.lost, "weights that were used before weigh" if softmax.scored else _DOUBTFUL
+                changed = "" if by is None or weighs(by) else f", with {by} on the way"
+                self._miss(names[softmax.summed], f"{what} a sum{changed}")
                 continue
             if softmax.given and not (softmax.lost or softmax.torn):
                 self._miss(names[module], "a softmax of scores is part of what the model gives, and mixed nothing seen")

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from overt.torch.record import closed, padding, sdpa
-from overt.torch.record.following import LINEAR, Follower, begins, multiplies
+from overt.torch.record.following import Follower
+from overt.torch.record.functions import LINEAR, among, begins, multiplies
 from overt.torch.record.origins import heeds
 
 # A module of that name attends, or says so.
@@ -132,6 +133,11 @@ class Watch:
         kinds = {kind for kind in {type(x) for x in self.ran} if _ATTENTION.search(kind.__name__)}
         return [name for x, name in self.names.items() if type(x) in kinds and x in self.ran]
 
+    def idle(self, module: nn.Module) -> bool:
+        """Whether nothing of a module ran that may attend, though there is some."""
+        inside = set(module.modules())
+        return self.ran.isdisjoint(inside) and not inside.isdisjoint(self._watched)
+
     @cached_property
     def _methods(self) -> set[str]:
         return {name for kind in {type(module) for module in self.names} for name in dir(kind)}
@@ -212,13 +218,14 @@ class Mode(TorchFunctionMode):
     def __init__(self, follower: Follower, watch: Watch, see: Callable[[Any, Any, Any], Any]) -> None:
         """follower: while it follows nothing, most functions cost no more than the question."""
         super().__init__()
-        self._known, self._note, self._see = follower.known, follower.origins.note, see
+        self._known, self._aside = follower.known, follower.aside
+        self._note, self._see = follower.origins.note, see
         self._stack = watch.stack
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         attends, kind = _HEEDED[func]
         attends = attends or (func is LINEAR and multiplies(args))
-        if attends or self._known:
+        if attends or self._known or (self._aside and among(args, kwargs, self._aside)):
             result = self._see(func, args, kwargs or {})
         else:
             result = func(*args, **kwargs) if kwargs else func(*args)

@@ -1,0 +1,112 @@
+"""Torch's functions by what they do to scores and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter, functional
+
+from overt.torch.record.mixing import ADDED, TURNED
+
+SOFTMAX = {
+    "softmax", "_softmax", "softmax_", "_safe_softmax", "softmin", "special_softmax", "gumbel_softmax",
+    "_sparse_softmax",
+}  # fmt: skip
+# Products that give one number, and all of them.
+_DOTS = {"dot", "vdot", "linalg_vecdot"}
+PRODUCTS = {
+    "matmul", "bmm", "einsum", "__matmul__", "__rmatmul__", "mm", "mv", "tensordot", "linalg_matmul",
+    "linalg_multi_dot", "chain_matmul", "_sparse_mm", "smm", *ADDED, *TURNED, *_DOTS,
+}  # fmt: skip
+# What a softmax that is spelled out takes of scores; how its weights go on from there is not followed.
+SPELLED = {"exp", "exp_", "exp2", "exp2_", "__rpow__", "logsumexp"}
+# What is divided by a sum in itself, before or after ``exp``.
+LOGS = {"logsumexp", "log_softmax"}
+# By which numbers leave torch, for where nobody follows them.
+LEAVES = {"numpy", "tolist", "__array__", "__dlpack__", "data_ptr"}
+# Linear maps are many, and mix by parameters, all but a few.
+_BEGINNINGS = (SOFTMAX | PRODUCTS | SPELLED | LOGS | LEAVES) - {"linear"}
+# Products with parameters and everything else after which scores are no scores any more.
+# The cosine of a product is that of a position.
+ENDS = {
+    "linear", "conv1d", "conv2d", "conv3d", "layer_norm", "group_norm", "batch_norm", "rms_norm", "embedding", "cos",
+    "sin", "lstm", "gru", "rnn_tanh", "rnn_relu",
+}  # fmt: skip
+CASTS = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach", "cpu"}
+VIEWS = {
+    "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "transpose", "permute", "swapaxes", "movedim",
+    "expand", "expand_as", "view_as", "reshape_as", "__getitem__", "repeat_interleave", "narrow", "__get__",
+}  # fmt: skip
+CHANGES = {
+    "masked_fill", "masked_fill_", "mul", "mul_", "__mul__", "__rmul__", "__imul__", "where", "nan_to_num", "div",
+    "div_", "__truediv__", "__itruediv__", "true_divide", "tril", "triu", "clamp", "clamp_", "clip",
+}  # fmt: skip
+# Where what ``exp`` gave ends as something else than weights.
+PLAIN = ENDS | {"sum", "add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "__sub__", "__rsub__", "rsub"}
+# What keeps a sum from being zero.
+SHIFTS, SLIGHT = {"add", "add_", "__add__", "__radd__", "__iadd__"}, 1e-4
+SHAPED = {
+    "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_ones",
+    "new_empty", "new_full",
+}  # fmt: skip
+LINEAR = functional.linear
+_OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
+# Of functions, such as a loop.
+_ORDERED = (torch._ops.HigherOrderOperator,)
+
+
+def begins(func: Callable[..., Any]) -> bool:
+    """Whether scores or weights may begin with a function: a softmax, a product, an operator by its own name."""
+    return func.__name__ in _BEGINNINGS or isinstance(func, _OPERATORS + _ORDERED)
+
+
+def among(args: Any, kwargs: Any, known: Mapping[int, object]) -> bool:
+    """Whether some of what is known by its number is among arguments, or in a list of these."""
+    return any(
+        id(x) in known or (type(x) in (list, tuple) and any(id(y) in known for y in x))
+        for x in ((*args, *kwargs.values()) if kwargs else args)
+    )
+
+
+def multiplies(args: Any) -> bool:
+    """Whether a linear map is one by what is no parameter, which is a product of two activations."""
+    return len(args) < 2 or type(args[1]) is not Parameter
+
+
+def name_of(func: Callable[..., Any]) -> str:
+    """The name of a function, of an operator without that of its overload."""
+    return func.__name__.partition(".")[0]
+
+
+def softens(func: Callable[..., Any]) -> bool:
+    """Whether it is a softmax."""
+    return name_of(func) in SOFTMAX
+
+
+def operator(func: Callable[..., Any]) -> str | None:
+    """The whole name of an operator, such as aten::softmax, or higher_order::map; None for what is none."""
+    if isinstance(func, _ORDERED):
+        return f"higher_order::{func.__name__}"
+    if isinstance(func, torch._ops.OpOverload):
+        return f"{func.namespace}::{name_of(func)}"
+    return func._qualified_op_name if isinstance(func, torch._ops.OpOverloadPacket) else None
+
+
+def tensors(args: Any) -> Iterator[Tensor]:
+    for x in args:
+        if isinstance(x, Tensor):
+            yield x
+        elif isinstance(x, list | tuple):
+            yield from (y for y in x if isinstance(y, Tensor))
+
+
+def parts(x: Any, depth: int = 3) -> Iterator[Tensor]:
+    """Tensors in tuples, lists and mappings, a few levels deep."""
+    if isinstance(x, Tensor):
+        yield x
+    elif depth and isinstance(x, list | tuple | Mapping):
+        for y in x.values() if isinstance(x, Mapping) else x:
+            yield from parts(y, depth - 1)
