@@ -66,7 +66,7 @@ def meaning(line: str, booleans: bool) -> str | None:
         return "drop" if marked.group(1)[:3] in ("inv", "pad", "mas", "ign", "hid") else "keep"
     # One of something for each of others is a number of things.
     yes = re.search(
-        rf"(?<![\w.-])(true|1(?:\.0)?s?|ones|non-?zero|one(?! (\w+ )?(for (each|every)|per|a|an)\b))(?!\.?\w)[^.;,0]{{0,12}}?(=|:|(?<=true )({_PLACES})\b|\b(means?|marks?|indicates?|is|are|will be|where|for|at|on|to|sur|pour|para|sobre|auf|für|bei|keeps?|drops?|may|hides?|blocks?|allows?)\b|,|->|→|-)",
+        rf"(?<![\w.-])(?<!\bleast )(?<!\bmost )(true|1(?:\.0)?s?|ones|non-?zero|one(?! (\w+ )?(for (each|every)|per|a|an)\b))(?!\.?\w)[^.;,0]{{0,12}}?(=|:|(?<=true )({_PLACES})\b|\b(means?|marks?|indicates?|is|are|will be|where|for|at|on|to|sur|pour|para|sobre|auf|für|bei|keeps?|drops?|may|hides?|blocks?|allows?)\b|,|->|→|-)",
         line,
     )
     if yes and (says := _said(re.split(r"\bfalse\b|\b0s?\b|\bzero", line[yes.end(1) :][:70])[0])):
