@@ -385,7 +385,10 @@ def _again(thing: Any, method: str) -> Callable[..., Any]:
     rows, (*first, last) = _each(cls, method), method.split(THEN)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        given, it = {**dict(zip([row["name"] for _, _, row in rows], args, strict=False)), **kwargs}, copy.deepcopy(thing)
+        given, it = (
+            {**dict(zip([row["name"] for _, _, row in rows], args, strict=False)), **kwargs},
+            copy.deepcopy(thing),
+        )
 
         def own(name: str, part: Mapping[str, Any]) -> dict[str, Any]:
             return {one: part[row["name"]] for n, one, row in rows if n == name and row["name"] in part}

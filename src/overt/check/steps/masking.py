@@ -417,7 +417,9 @@ class Masked(Scale):
             alone = T > 2 and not one[:, :T].all(0).any() and one[:, T:].all()
             if alone and S > T and np.array_equal(one[:, :T], ahead[:, :T] > 1):
                 self.facts["causal"] = 1
-                self.fail("causal", "causal_off_by_one", self._shaped_at(), "A query sees the next key.", ahead > 0, one)
+                self.fail(
+                    "causal", "causal_off_by_one", self._shaped_at(), "A query sees the next key.", ahead > 0, one
+                )
                 return
             past = next((o for o in range(-T, S + 1) if np.array_equal(one, ahead <= o)), None)
             # One cell may be hidden by chance.

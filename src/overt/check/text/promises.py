@@ -217,6 +217,8 @@ class Promises(Hiding):
         keys = r"\W{0,3}\[?\(?\w+, *(1, *)*\w+[\])]"
         free = all(re.search(rf"\b{mask}\b{keys}", self.described) for mask in masks)
         module = " ".join(self.description.get("told", "").lower().split())
+        # Where another sequence is read too, what is said of every position need not be said of that.
+        one = masks and re.search(_STEPWISE, module) and not re.search(r"\bencoder|\bcross|\bsource\b|seq2seq", module)
         own = "|".join(re.escape(a.name.lower()) for a in self.arguments)
         before = (
             r"\b(a|each|every) (token|position) (sees|attends to|looks at) (only )?itself and (only )?(the )?\w+ before it\b"
@@ -226,7 +228,7 @@ class Promises(Hiding):
             re.search(rf"causal|{_STEPWISE}", name)
             # A part of such a model may be given what is hidden from whom.
             or ("gpt" in name and (alone or not re.search(r"att|layer|block", name)))
-            or (free and re.search(rf"decoder-only|{_STEPWISE}", module) and re.search(before, module))
+            or (free and (one or "decoder-only" in module) and re.search(before, module))
             or re.search(rf"{_UNTIL} (of|in) [`'\"]*({own})\b", module)
             or (alone and re.search(r"masked_self|masked_multi|masked_att|decoder_self|lookahead", name))
             or re.search(

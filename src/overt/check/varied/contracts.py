@@ -72,7 +72,9 @@ def packed(face: Interface, facts: Mapping[str, Any], findings: Findings) -> Non
         alone = promised == "heads first" and packing["heads"] == 1
         if face.told_thirds and order.startswith("heads first"):
             findings.add("qkv_order", line=packing["line"])
-        elif promised is None or order.startswith(promised) or alone or (order == "thirds" and promised != "heads first"):
+        elif (
+            promised is None or order.startswith(promised) or alone or (order == "thirds" and promised != "heads first")
+        ):
             findings.convention["packed projection"] = order
         else:
             # A name, or the three in a row, promise no more than that these are there.
