@@ -146,8 +146,7 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     told["steps"] = [name for name in told["methods"] if name not in usual.split(THEN) and _attends(cls, name, last)]
     told["callers"] = [name for name in told["methods"] if name != last and last in lives(cls).inner(name)]
     if method is not None and method.endswith(AGAIN):
-        names = method.removesuffix(AGAIN)
-        rows = [{**row, "each": name == last} for name, _, row in _each(cls, names)]
+        rows = [{**row, "each": name == last} for name, _, row in _each(cls, method.removesuffix(AGAIN))]
         return told | {"method": method, "composed": True, "parameters": rows, "hands": [], "starts": []}
     told["handed"] = _handed(cls, usual)
     told["hands"] = sorted({*told["handed"].values()})
@@ -381,7 +380,7 @@ def _again(thing: Any, method: str) -> Callable[..., Any]:
 
     What comes before it is called once.
     """
-    cls = type(thing)
+    cls: Any = type(thing)
     rows, (*first, last) = _each(cls, method), method.split(THEN)
 
     def call(*args: Any, **kwargs: Any) -> Any:
