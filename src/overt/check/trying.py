@@ -186,7 +186,7 @@ def begun(
     handed: only where it is given what another method returns, as its module does it.
     """
     told = face.description
-    method, library = told["method"], any(base.startswith(("torch.nn", "keras")) for base in told["bases"])
+    method, library = told["method"], any(base.startswith(("torch.nn.", "keras.")) for base in told["bases"])
     lives = [life for life in (told.get("life"),) if life and life != method]
     if told["kind"] == "function" or (handed and not told.get("hands") and not lives):
         return False

@@ -145,14 +145,14 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     told["life"] = THEN.join([*lives(cls).before(last), last])
     told["steps"] = [name for name in told["methods"] if name not in usual.split(THEN) and _attends(cls, name, last)]
     told["callers"] = [name for name in told["methods"] if name != last and last in lives(cls).inner(name)]
-    if lives(cls).keeps(last):
-        told["callers"].append(last + AGAIN)
     if method is not None and method.endswith(AGAIN):
-        rows = [row | {"each": True} for row in rows_of(cls, last)]
+        rows = [{**row, "each": name == last} for name, _, row in _each(cls, method.removesuffix(AGAIN))]
         return told | {"method": method, "composed": True, "parameters": rows, "hands": [], "starts": []}
     told["handed"] = _handed(cls, usual)
     told["hands"] = sorted({*told["handed"].values()})
     lacks, told["starts"] = _before(cls, usual, () if inspect.isclass(thing) else dir(thing))
+    if lives(cls).keeps(last):
+        told["callers"].append((f"{lacks}{THEN}{last}" if lacks else last) + AGAIN)
     method = method or (f"{lacks}{THEN}{usual}" if lacks else usual)
     if method == first:
         return told
@@ -376,14 +376,27 @@ def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
 
 
 def _again(thing: Any, method: str) -> Callable[..., Any]:
-    """A method that a copy of an instance is asked with each part of what is given, as one function."""
-    told = [row["name"] for row in rows_of(type(thing), method)]
+    """A method that a copy of an instance is asked with each part of what is given, as one function.
+
+    What comes before it is called once.
+    """
+    cls: Any = type(thing)
+    rows, (*first, last) = _each(cls, method), method.split(THEN)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        it = copy.deepcopy(thing)
-        return [getattr(it, method)(**part) for part in parted({**dict(zip(told, args, strict=False)), **kwargs})]
+        given, it = (
+            {**dict(zip([row["name"] for _, _, row in rows], args, strict=False)), **kwargs},
+            copy.deepcopy(thing),
+        )
 
-    call.__module__ = type(thing).__module__
+        def own(name: str, part: Mapping[str, Any]) -> dict[str, Any]:
+            return {one: part[row["name"]] for n, one, row in rows if n == name and row["name"] in part}
+
+        for name in first:
+            getattr(it, name)(**own(name, given))
+        return [getattr(it, last)(**part) for part in parted(own(last, given))]
+
+    call.__module__ = cls.__module__
     return call
 
 

@@ -402,17 +402,18 @@ def _names(function: Any, depth: int = 0, seen: set[int] | None = None) -> set[s
 
 
 def _backend(cls: Any, thing: Any, names: set[str], source: str, kind: str) -> str:
-    bases = " ".join(base.__module__ for base in cls.__mro__)
-    module = str(getattr(thing, "__module__", "") or "")
+    # A file of one's own may have a name that begins as that of a library does.
+    bases = {base.__module__.partition(".")[0] for base in cls.__mro__}
+    module = str(getattr(thing, "__module__", "") or "").partition(".")[0]
     if "keras" in bases:
         return "keras"
-    if "torch" in bases or module.startswith("torch"):
+    if "torch" in bases or module == "torch":
         return "torch"
     if "flax" in bases:
         # What it is made of may have all that JAX is asked for.
         return "jax"
     for library in ("torch", "jax", "tensorflow", "keras"):
-        if f"module {library}" in names or (module.startswith(library) and library in sys.modules):
+        if f"module {library}" in names or (module == library and library in sys.modules):
             return library
     tensors = re.search(_TENSOR, re.sub(r"\bmath\.", "", source))
     arrays = libraries(thing if kind == "function" else cls) or "module numpy" in names

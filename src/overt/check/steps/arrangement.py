@@ -26,7 +26,9 @@ def seen(core: Core, operands: tuple[Origin, Origin, Origin]) -> dict[str, Any]:
     operands: its queries, keys and values.
     """
     facts: dict[str, Any] = {}
-    packed, heads = _packed(operands)
+    # Which of one query and one key is which, nobody knows.
+    one = max(core.scores.queries.shape[1], core.scores.keys.shape[1]) == 1
+    packed, heads = (None, 0) if one else _packed(operands)
     line = core.operations[core.mix.number].line
     if packed is not None:
         views = operands[2 if packed in ("thirds", "heads first") else 0].views

@@ -229,17 +229,8 @@ def _linear(
     seen = cells.copy()
     if causal:
         seen[:, ahead > 0] = np.nan
-    found: tuple[np.ndarray, int | None] | None = None
-    plain = _slopes(seen, np.broadcast_to(np.arange(S, dtype=float), (T, S)))
-    if plain is not None and causal:
-        found = plain, None
-    elif plain is None:
-        for offset in dict.fromkeys((S - T, 0)):
-            slopes = _slopes(seen, -np.abs(np.arange(S) - np.arange(T)[:, None] - offset).astype(float))
-            if slopes is not None:
-                found = slopes, offset
-                break
-    if found is None:
+    found = _sloped(seen)
+    if found is None or (found[1] is None and not causal):
         return
     slopes, at = found
     size, sign = np.abs(slopes), np.sign(slopes)
@@ -299,6 +290,28 @@ def _alike(x: np.ndarray, cells: np.ndarray) -> bool:
         return False
     mine, known = np.abs(np.diff(x.reshape(cells.shape))), np.abs(np.diff(cells))
     return bool(np.allclose(mine[np.isfinite(known)], known[np.isfinite(known)], rtol=1e-4, atol=1e-6))
+
+
+def linear(core: Core, x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether what is added to scores, rows × keys, is a slope times a distance for each head, and so no table."""
+    with np.errstate(all="ignore"):
+        gap = np.where(np.isfinite(x) & np.isfinite(y), y - x, np.nan)
+    return min(*gap.shape, core.scores.queries.shape[1]) > 2 and any(
+        _sloped(cells) is not None for cells in _by_head(core, gap)
+    )
+
+
+def _sloped(cells: np.ndarray) -> tuple[np.ndarray, int | None] | None:
+    """The slopes (H,) of a bias (H, T, S), and the key at which its distances begin; None where any key may be that."""
+    T, S = cells.shape[1:]
+    plain = _slopes(cells, np.broadcast_to(np.arange(S, dtype=float), (T, S)))
+    if plain is not None:
+        return plain, None
+    for offset in dict.fromkeys((S - T, 0)):
+        slopes = _slopes(cells, -np.abs(np.arange(S) - np.arange(T)[:, None] - offset).astype(float))
+        if slopes is not None:
+            return slopes, offset
+    return None
 
 
 def _slopes(cells: np.ndarray, distance: np.ndarray) -> np.ndarray | None:

@@ -76,6 +76,7 @@ class Masked(Scale):
         self.facts["unseen"] = [int(n) for n in np.flatnonzero(cells.all((0, 1)))]
         compared = self._cast(cells) or self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
         compared = compared or self._beside_more(given, cells) or self._whole_rows(cells, given) or self._opened(cells)
+        compared = compared or self._own_group(cells)
         self._causal(cells, bool(given))
         told = compared or given or self.failed("causal") or self.failed("mask") or "reach" in self.facts
         blind = cells.shape[1] <= cells.shape[2] and cells.all(2).any() and np.isnan(self.core.weights).any()
@@ -342,6 +343,24 @@ class Masked(Scale):
                 return True
         return False
 
+    def _own_group(self, cells: np.ndarray) -> bool:
+        """Whether positions that are of one group are hidden from each other, by nothing that was given.
+
+        Where a sequence is one group as a whole, all of it is, and what is meant is to hide the others.
+        """
+        square = cells.shape[1] == cells.shape[2] and cells[:, np.eye(cells.shape[1], dtype=bool)].all()
+        whole = cells.all((1, 2))
+        if not square or not whole.any() or whole.all() or any(self._comes_from(n, "argument") for n in self.hiding):
+            return False
+        # What is of one group with another hides as many as that one and both together do.
+        some = cells.astype(np.float32)
+        both, each = some @ some.swapaxes(1, 2), some.sum(2)
+        if not np.array_equal((both == each[:, None]) & (both == each[:, :, None]), cells):
+            return False
+        says = "Positions of one group are hidden from each other, and those of others are seen."
+        self.fail("mask", "mask_inverted", self._shaped_at(), says)
+        return True
+
     def _causal(self, cells: np.ndarray, masked: bool) -> None:
         cells = cells[:, :, : cells.shape[2] - self._fill(cells)]
         _, T, S = cells.shape
@@ -393,6 +412,14 @@ class Masked(Scale):
                 if queries == keys and on == 1 and self.intended.get("causal"):
                     says = "A query sees the next key."
                     self.fail("causal", "causal_off_by_one", self._shaped_at(), says, right, one)
+                return
+            # Where as many keys as queries are ever seen, these are the first, and what lies behind is not written yet.
+            alone = T > 2 and not one[:, :T].all(0).any() and one[:, T:].all()
+            if alone and S > T and np.array_equal(one[:, :T], ahead[:, :T] > 1):
+                self.facts["causal"] = 1
+                self.fail(
+                    "causal", "causal_off_by_one", self._shaped_at(), "A query sees the next key.", ahead > 0, one
+                )
                 return
             past = next((o for o in range(-T, S + 1) if np.array_equal(one, ahead <= o)), None)
             # One cell may be hidden by chance.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from operator import mul
 
@@ -435,7 +436,9 @@ class Mixing(Masked):
             x = op.operands[0]
             if heads < 2 or x.shape[-1] == op.host.shape[-1] or length not in op.host.shape:
                 continue
-            if not np.allclose(np.sort(op.host.ravel()), np.sort(mixed.ravel()), rtol=1e-6, atol=1e-12):
+            # Of queries that see nothing there is NaN.
+            same_numbers = partial(np.allclose, rtol=1e-6, atol=1e-12, equal_nan=True)
+            if not same_numbers(np.sort(op.host.ravel()), np.sort(mixed.ravel())):
                 return
             # Heads that share their keys are rows, and may stand beside their width.
             sides = [core.mix.result.shape[core.mix.labels[2].index(a)] for a in core.mix.rows[:0:-1]]
@@ -443,7 +446,7 @@ class Mixing(Masked):
             whole = [core.mix.result.shape[core.mix.labels[2].index(a)] for a in core.mix.batch[::-1]]
             alone = core.mix.rows and heads in [length * n for n in (1, *accumulate(whole, mul))]
             right = mixed.reshape(-1, heads, length, width).swapaxes(1, 2) if n % heads == 0 else mixed
-            alike = [np.allclose(op.host.ravel(), x.ravel(), rtol=1e-6, atol=1e-12) for x in (mixed, right)]
+            alike = [same_numbers(op.host.ravel(), x.ravel()) for x in (mixed, right)]
             if alone and alike == [True, False] and op.host.ndim > 2 and op.host.shape[-2] == length:
                 # As many positions as heads: nobody knows which these are.
                 self.facts["positions or heads"] = True

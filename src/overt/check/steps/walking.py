@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overt.check.steps import pipeline
+from overt.check.steps import distances, pipeline
 from overt.check.steps.judged import FACTORS, SUMS, UNKNOWN, State
 from overt.check.steps.origins import PRODUCTS
 from overt.check.steps.pipeline import Kind, classify, constant, near
@@ -280,7 +280,8 @@ class Walk(State):
         self.before = None
         if step.operation.name in ("sub", "subtract", "rsub") and self._second(step.number):
             self.total = -self.total
-        self.facts["learned bias"] = self.facts.get("learned bias") or self._of_parameters(step.number)
+        learned = self._of_parameters(step.number) and not distances.linear(self.core, step.x, step.y)
+        self.facts["learned bias"] = self.facts.get("learned bias") or learned
 
     def _unfamiliar(self, step: Step) -> None:
         """What a step of no kind that attention has comes to."""

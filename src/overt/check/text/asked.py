@@ -50,6 +50,7 @@ def asked(
             here.listed(node.test, nodes)
         match node:
             case ast.BinOp():
+                here.paired(node)
                 here.operation(node)
                 here.factor(node.op, node.left, node.right)
             case ast.AugAssign():
@@ -267,6 +268,25 @@ class _Asking:
             case ast.FloorDiv() | ast.Mod():
                 for path in right:
                     self.found.divided.setdefault(path, set()).update(left)
+
+    def paired(self, node: ast.BinOp) -> None:
+        """A matrix and what is added behind it, by their places in what lies in an argument: x @ p[0] + p[1]."""
+        match node:
+            case ast.BinOp(
+                left=ast.BinOp(op=ast.MatMult(), right=matrix) | ast.Call(args=[_, matrix]),
+                op=ast.Add(),
+                right=ast.Subscript(value=two, slice=ast.Constant(value=int(second))),
+            ):
+                turned = isinstance(matrix, ast.Attribute) and matrix.attr in ("T", "mT")
+                match matrix.value if turned else matrix:  # type: ignore[attr-defined]
+                    case ast.Subscript(value=one, slice=ast.Constant(value=int(first))):
+                        inside = self.paths(one) if ast.dump(one) == ast.dump(two) and first != second else []
+                        for path in (path for path in inside if len(path) > 1):
+                            self.found.enter((*path, str(first)), "list")
+                            self.found.enter((*path, str(second)), "list")
+                            self.found.behind.add((*path, str(first)))
+                            self.found.linear.update([(*path, str(first))] if turned else ())
+                            self.found.called.setdefault((*path, str(second)), "bias")
 
     def factor(self, op: ast.operator, *sides: ast.expr) -> None:
         """What others are divided by, or multiplied with."""

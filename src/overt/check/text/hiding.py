@@ -29,7 +29,9 @@ class Hiding(Said):
         name = found[0].name.lower()
         others = [a.name.lower() for a in self.arguments if a.role in ("mask", "padding") and a.name.lower() != name]
         every = re.split(ENDS, self.prose)
-        about = [n for n, line in enumerate(every) if "mask" in line or name in line]
+        # A short name stands in many words.
+        named = re.escape(name) if len(name) > 2 else rf"(?<!\w){re.escape(name)}\b"
+        about = [n for n, line in enumerate(every) if "mask" in line or re.search(named, line)]
         # What a number says is said of the mask where that was named just before.
         lines = [line for n, line in enumerate(every) if n in about or (
             re.search(r"\b(true|1|0)\b", line) and {n - 1, n - 2, n - 3} & {*about})]  # fmt: skip

@@ -189,7 +189,7 @@ def _told(function: ast.FunctionDef, kept: set[str]) -> _Told:
                 if own in kept and name in _ASKS and args:
                     named(args[0])
                     told.begins.update({own} if name == "setdefault" else ())
-                if name in _ADDS and _last(owner) not in ("weight", "bias"):
+                if name in _ADDS and not any(_last(n).endswith(("weight", "bias")) for n in ast.walk(owner)):
                     # What a layer computes with is told by whoever loads it.
                     told.fills.update(attributes(owner))
     # What is taken and put back has grown.

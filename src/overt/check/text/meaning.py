@@ -61,7 +61,7 @@ _BEHIND = (
 # Before what is a number of something, or one of several.
 _NUMBER = (
     r"([<>]=?|\b[a-z] ?=|\b(row|column|index|position|place|entry|frame|token|sample|slot|level|step|layer|item|all|some|any"
-    r"|of|must be|may be|can be|least)) *$"
+    r"|of|must be|may be|can be|least|most)) *$"
 )
 _PLAINLY = "mask|ignore|pad|drop|hid|block|remov|not|keep|attend|allow|visible|valid"
 _VALUES = {

@@ -38,7 +38,8 @@ _LAST = (
 _ALL_OF = (
     r"\b(?:all|every|tod[ao]s|alle|tous|toutes|tutt[ei]|wszystkie)(?: (?:of|the|l[ao]s|les|die|le|gli|[aoi]s?))* (\w+)"
 )
-_LAID = r"\b(rows?|columns?|filas|columnas|zeilen|spalten|lignes|colonnes|righe|linhas|colunas|wiersze|kolumny)\b|pack|concat"
+_ROWS = "rows?|columns?|filas|columnas|zeilen|spalten|lignes|colonnes|righe|linhas|colunas|wiersze|kolumny"
+_LAID = rf"\b({_ROWS})\b|pack|concat"
 
 # In the languages that have the word.
 _STEPWISE = r"auto[-_ ]?r?r[eé]gr[eé]s(s?i[vfw]|yj)"
@@ -216,15 +217,21 @@ class Promises(Hiding):
         alone = not any(self.has(given) for given in ("mask", "padding", "lengths"))
         # What is said of every token of a model holds in what is made of it too, unless a mask for each query is given.
         masks = [a.name for a in self.arguments if a.role == "mask"]
-        free = all(re.search(rf"\b{mask}\b\W{{0,3}}\[?\(?\w+, *\w+[\])]", self.described) for mask in masks)
+        keys = r"\W{0,3}\[?\(?\w+, *(1, *)*\w+[\])]"
+        free = all(re.search(rf"\b{mask}\b{keys}", self.described) for mask in masks)
         module = " ".join(self.description.get("told", "").lower().split())
+        # Where another sequence is read too, what is said of every position need not be said of that.
+        one = masks and re.search(_STEPWISE, module) and not re.search(r"\bencoder|\bcross|\bsource\b|seq2seq", module)
         own = "|".join(re.escape(a.name.lower()) for a in self.arguments)
-        before = r"\b(a|each|every) (token|position) (sees|attends to|looks at) (only )?itself and (only )?(the )?\w+ before it\b"
+        before = (
+            r"\b(a|each|every) (token|position) (sees|attends to|looks at) (only )?itself and (only )?(the )?\w+ before it\b"
+            r"|\b(token|position|query) (?P<own>\w) (may |can )?(uses?|sees?|attends? to|looks? at) (only )?(the )?\w+ 0 ?(\.\.+|…|to|-) ?(?P=own)\b"
+        )
         return bool(
             re.search(rf"causal|{_STEPWISE}", name)
             # A part of such a model may be given what is hidden from whom.
             or ("gpt" in name and (alone or not re.search(r"att|layer|block", name)))
-            or (free and "decoder-only" in module and re.search(before, module))
+            or (free and (one or "decoder-only" in module) and re.search(before, module))
             or re.search(rf"{_UNTIL} (of|in) [`'\"]*({own})\b", module)
             or (alone and re.search(r"masked_self|masked_multi|masked_att|decoder_self|lookahead", name))
             or re.search(
@@ -275,6 +282,18 @@ class Promises(Hiding):
             if sorted(order) == ["k", "q", "v"] and re.search(_LAID, sentence):
                 return order
         return None
+
+    @cached_property
+    def told_thirds(self) -> bool:
+        """Whether what a matrix makes of 3 · N rows is told by N rows each, in whatever order and language."""
+        text = " ".join(f"{self._all_prose}. {self.description.get('told', '')}".lower().split())
+        rows = rf"(?:{_ROWS})\b"
+        for whole in re.finditer(rf"\b3 ?[*·×x]? ?([a-z]\w*) {rows}", text):
+            n = re.escape(whole[1])
+            made = re.search(rf"(?i)\w\((?:self\.)?\w+, *(3 ?\* ?(?:self\.)?{n}|(?:self\.)?{n} ?\* ?3)\b", self.code)
+            if made and len(re.findall(rf"[a-zà-ÿ]+ {n} {rows}", text[whole.end() :])) > 1:
+                return True
+        return False
 
     @cached_property
     def _as_torch(self) -> bool:

@@ -70,7 +70,11 @@ def packed(face: Interface, facts: Mapping[str, Any], findings: Findings) -> Non
         order, promised = packing["order"], face.promised_packing
         # With one head its three are the first of all.
         alone = promised == "heads first" and packing["heads"] == 1
-        if promised is None or order.startswith(promised) or alone or (order == "thirds" and promised != "heads first"):
+        if face.told_thirds and order.startswith("heads first"):
+            findings.add("qkv_order", line=packing["line"])
+        elif (
+            promised is None or order.startswith(promised) or alone or (order == "thirds" and promised != "heads first")
+        ):
             findings.convention["packed projection"] = order
         else:
             # A name, or the three in a row, promise no more than that these are there.
@@ -318,7 +322,9 @@ def _window(
             continue
         band, wider = reach(one, seen, first.values), reach(two, seen, second.values)
         for side, further in ((band.back, wider.back), (band.ahead, wider.ahead)):
-            if side is not None and further == side + 1:
+            # Where later keys are seen anyhow, no window lets them in.
+            led = side is band.ahead and "causal_off_by_one" in findings.found
+            if side is not None and further == side + 1 and not led:
                 _counted(caller, name, 2, side, band.line or facts.get("mask made"), findings)
                 break
         else:
