@@ -90,7 +90,8 @@ def _said(rest: str) -> str | None:
     # What stands in brackets behind it is a remark.
     rest = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", rest)
     rest = re.sub(
-        r"\bno(ne|body)?\b( \w+)? (may|can|must|should|shall|will) (?!be\b|hide|drop|ignore|mask)\w+",
+        r"\bno(ne|body)?\b( \w+)? ((may|can|must|should|shall|will) (?!(be )?(hid|drop|ignor|mask|exclud|block))\w+"
+        r"|(looks?|attends?|sees?|reads?|uses?|gets?)\b)",
         "hidden",
         rest,
     )
