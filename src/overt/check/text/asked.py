@@ -351,8 +351,8 @@ class _Asking:
         other = self.functions.get(name)
         # Of what the instance has, a method is called too.
         owner = node.func.value if isinstance(node.func, ast.Attribute) and name not in _OF_ARRAYS else node.func
-        called = isinstance(node.func, ast.Name) or is_own(node.func) or is_own(owner)
-        if other is not None and self.depth < DEPTH and called:
+        ours = isinstance(node.func, ast.Name) or is_own(node.func) or is_own(owner)
+        if other is not None and self.depth < DEPTH and ours:
             self._handed(node, other)
 
     def _handed(self, node: ast.Call, other: ast.FunctionDef) -> None:
