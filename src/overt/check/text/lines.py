@@ -372,7 +372,9 @@ def kept_in(file: str, line: int, look: str) -> int:
             read |= {_name(n) for value in of for n in ast.walk(value) if is_own(n)}
     called = {_name(n) for one in made for n in ast.walk(one) if isinstance(n, ast.Call)}
     made += [n for f in functions if f.name in called for n in statements(f) if not hasattr(n, "body")]
-    alike = (n.lineno for n in made if re.search(look, "".join(lines[n.lineno - 1 : n.end_lineno])))
+    # Of several, what it is rather made of.
+    alike = (n.lineno for some in (look.partition("|")[0], look) for n in made
+             if re.search(some, "".join(lines[n.lineno - 1 : n.end_lineno])))  # fmt: skip
     return next(alike, line)
 
 
