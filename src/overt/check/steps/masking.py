@@ -191,8 +191,7 @@ class Masked(Scale):
                 self.fail("mask", "mask_float_as_bool", self.mask_line, says)
                 return True
             self._let_in(number == 2, beside[1], cells)
-            if len({way[2] for way in fitting if way[0] is mask}) == 1:
-                self.facts["polarity"] = "additive" if additive else polarity
+            self.facts["polarity"] = "additive" if additive else polarity
             folds = ([n // max(N // B, 1) for n in range(N)], [n % B for n in range(N)])
             if astray(B, samples):
                 says = "Samples get the masks of other samples."
