@@ -17,6 +17,7 @@ from overt.check.text.lines import (
     decided,
     documented,
     function_at,
+    kept_in,
     keyed,
     made_in,
     repeated_at,
@@ -37,6 +38,8 @@ _GIVEN = {"mask_inverted": "mask", "dropout_eval": "dropout"}
 _ORDERED = ("softcap_after_mask", "mask_after_softmax")
 # What is wrong in these is made of sizes alone.
 _MADE = ("alibi_slopes", "pe_exponent")
+# What lays the angles of pairs beside each other.
+_LAID = r"repeat|cat|stack|tile"
 # What is wrong in these compares, there or in what is called there.
 _COMPARES = "window_off_by_one", re.compile(r"[<>]|tri[lu]")
 
@@ -164,6 +167,10 @@ class Findings:
             where = where | {"line": line, "text": linecache.getline(where["file"], line).strip()}
         if where is not None and name == "shared_projection":
             line = repeated_at(where["file"], where["line"])
+            where = where | {"line": line, "text": linecache.getline(where["file"], line).strip()}
+        if where is not None and name == "rope_layout" and not re.search(_LAID, where["text"]):
+            # Tables that are kept were laid before they were.
+            line = kept_in(where["file"], where["line"], _LAID)
             where = where | {"line": line, "text": linecache.getline(where["file"], line).strip()}
         if where is not None and name in _MADE:
             # It was made by what is called there.

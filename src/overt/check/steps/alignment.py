@@ -6,8 +6,10 @@ the places, and a contraction has the mean of the places that it sums over.  An 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
@@ -19,6 +21,8 @@ from overt.recorder.products import product
 
 # Numbers of all recorded values together, and rows of one matrix, beyond which nothing is followed.
 _MOST, _ROWS = 2_000_000, 12
+# What takes the largest number of each window, of which some may have it in common.
+_WINDOWS = r"max_pool|reduce_window"
 Places = dict[str, np.ndarray]
 
 
@@ -80,6 +84,9 @@ class Alignment:
         y = operation.host
         known = [(i, x, at) for i, (x, at) in enumerate(zip(operation.operands, parts, strict=True))
                  if at is not None and at.shape[:-1] == x.shape]  # fmt: skip
+        pooled = [_pooled(x, at, y) for _, x, at in known if x.size > y.size]
+        if pooled and (pooled[0] is not None or re.search(_WINDOWS, operation.name)):
+            return pooled[0]
         found = _sought(operation, known)
         if found is not None or not known:
             return found
@@ -366,6 +373,21 @@ def _sought(operation: Operation, known: list[tuple[int, np.ndarray, np.ndarray]
             mine = _beside(operation, x, at, mine)
         found = mine if found is None else np.where(np.isfinite(found), found, mine)
     return found
+
+
+def _pooled(x: np.ndarray, at: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    """The middle of the patches, or of the axes, of which each number is the largest; None where it is something else.
+
+    Which one that is differs from feature to feature, and so between keys and values.
+    """
+    ways: list[tuple[Sequence[int], tuple[int, ...]]]
+    ways = [(x.shape, axes) for axes in combinations(range(x.ndim), max(x.ndim - y.ndim, 0))]
+    if x.ndim == y.ndim and all(m and n % m == 0 for n, m in zip(x.shape, y.shape, strict=True)):
+        ways = [([k for n, m in zip(x.shape, y.shape, strict=True) for k in (m, n // m)], (*range(1, 2 * x.ndim, 2),))]
+    for shape, axes in ways if y.size else ():
+        if axes and np.array_equal(x.reshape(shape).max(axes), y):
+            return _mean(at.reshape(*shape, -1), axes)
+    return None
 
 
 def _beside(operation: Operation, x: np.ndarray, at: np.ndarray, mine: np.ndarray) -> np.ndarray:

@@ -387,7 +387,9 @@ class _Judge(Blocks):
         """Scores that do not look at the keys: the same for all of them, or made of something else alone."""
         core = self.core
         raw = core.steps[0][1] if core.place is not None else None
-        level = raw is not None and raw.shape[1] > 2 and constant(raw, 1, 1e-9) and not constant(self.v.form, 1)
+        # Of NaN nothing can be said.
+        level = raw is not None and raw.shape[1] > 2 and bool(np.isfinite(raw).any()) and constant(raw, 1, 1e-9)
+        level = level and not constant(self.v.form, 1)
         # Values of one number each are some other thing that was given by mistake.
         if self.v.form.shape[2] < 2 or not (level or apart(core, self.reach)):
             return False

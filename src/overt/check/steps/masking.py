@@ -171,42 +171,38 @@ class Masked(Scale):
     def _compare(self, given: list[np.ndarray], cells: np.ndarray) -> bool:
         """The mask that was given against the cells that are hidden: its polarity, and whose mask each sample got."""
         N, T, S = cells.shape
+        # By itself, or beside a causal mask, which may let the next key in.
+        beside = [np.zeros((T, S), bool), *(np.triu(np.ones((T, S), bool), S - T + k) for k in (1, 2))]
         readings = [(mask, seen) for mask in given for seen in _readings(mask, T, S)]
-        for mask, seen in readings:
+        readings = [(mask, seen) for mask, seen in readings
+                    if len(np.unique(seen.reshape(len(seen), -1), axis=0)) == len(seen)]  # fmt: skip
+        fitting = [(mask, len(seen), *way) for mask, seen in readings for way in _fitting(seen, cells, beside)]
+        mine = self._samples()
+
+        def astray(B: int, samples: list[int]) -> bool:
+            return B > 1 and mine is not None and len(set(mine)) == B and samples != mine
+
+        # Of few keys what hides some is what lets others see: where a sample has its own mask, that one is read.
+        fitting = [way for way in fitting if not astray(way[1], way[-1])] or fitting
+        if fitting:
+            mask, B, polarity, number, samples = fitting[0]
             additive = bool((mask.astype(float) < -1e3).any())
-            if len(np.unique(seen.reshape(len(seen), -1), axis=0)) != len(seen):
-                continue
-            # By itself, or beside a causal mask, which may let the next key in.
-            beside = [np.zeros((T, S), bool), *(np.triu(np.ones((T, S), bool), S - T + k) for k in (1, 2))]
-            for polarity, hides in (("keep", ~seen), ("drop", seen)):
-                ways = [[[b for b in range(len(seen)) if np.array_equal(hides[b] | more, cells[n])] for n in range(N)]
-                        for more in beside]  # fmt: skip
-                number = next((i for i, w in enumerate(ways) if all(len(some) == 1 for some in w)), 0)
-                who = ways[number] if all(len(some) == 1 for some in ways[number]) else None
-                # One sample's mask for all of them is none: what it hides is hidden anyway.
-                if who is None or (len(seen) > 1 and len({w[0] for w in who}) == 1):
-                    continue
-                if additive and polarity == "drop":
-                    says = "The zeros of an additive mask, which mean visible, hide."
-                    self.fail("mask", "mask_float_as_bool", self.mask_line, says)
-                    return True
-                self._let_in(number == 2, beside[1], cells)
-                self.facts["polarity"] = "additive" if additive else polarity
-                samples = [w[0] for w in who]
-                per = N // len(seen)
-                folds = ([n // per for n in range(N)], [n % len(seen) for n in range(N)])
-                mine = self._samples()
-                if len(seen) > 1 and mine is not None and len(set(mine)) == len(seen) and samples != mine:
-                    says = "Samples get the masks of other samples."
-                    self.fail("mask", "mask_fold_order", self._repeated_at(), says, mine, samples)
-                elif len(seen) == 1 or samples in folds:
-                    self.note("mask", "held", f"the mask that was given, read as {polarity}", self._lowered_at())
+            if additive and polarity == "drop":
+                says = "The zeros of an additive mask, which mean visible, hide."
+                self.fail("mask", "mask_float_as_bool", self.mask_line, says)
                 return True
-            whole = [any(np.array_equal(h, c) for h in (s.T if s.shape[0] == s.shape[1] else s for s in seen))
-                     for c in cells]  # fmt: skip
-            whole += [all(np.array_equal(~c.T if T == S else c, c) for c in cells)]
-            # Whole rows may lie beside what is the same in all samples too, such as a window.
-            rows = enumerate([*beside, np.asarray(cells.all(0))] if mask.ndim == 2 and T == S else ())
+            self._let_in(number == 2, beside[1], cells)
+            self.facts["polarity"] = "additive" if additive else polarity
+            folds = ([n // max(N // B, 1) for n in range(N)], [n % B for n in range(N)])
+            if astray(B, samples):
+                says = "Samples get the masks of other samples."
+                self.fail("mask", "mask_fold_order", self._repeated_at(), says, mine, samples)
+            elif B == 1 or samples in folds:
+                self.note("mask", "held", f"the mask that was given, read as {polarity}", self._lowered_at())
+            return True
+        # Whole rows may lie beside what is the same in all samples too, such as a window.
+        for seen in (seen for mask, seen in readings if mask.ndim == 2 and T == S):
+            rows = enumerate([*beside, np.asarray(cells.all(0))])
             number = next((i for i, more in rows if self._on_queries(~seen[:, 0], cells, more)), -1)
             if number >= 0:
                 self._let_in(number == 2, beside[1], cells)
@@ -543,6 +539,18 @@ def _readings(mask: np.ndarray, T: int, S: int) -> Iterator[np.ndarray]:
     if not pairs or seen.ndim == 2:
         # A mask of keys alone, of samples that may be as many as queries.
         yield np.repeat(seen.reshape(-1, 1, S), T, 1)
+
+
+def _fitting(seen: np.ndarray, cells: np.ndarray, beside: Sequence[np.ndarray]) -> Iterator[tuple[str, int, list[int]]]:
+    """How masks hide just these cells: keeping or dropping, beside which other one, and which each row of cells has."""
+    for polarity, hides in (("keep", ~seen), ("drop", seen)):
+        for number, more in enumerate(beside):
+            ways = [[b for b, one in enumerate(hides) if np.array_equal(one | more, own)] for own in cells]
+            samples = [some[0] for some in ways if len(some) == 1]
+            # One sample's mask for all of them is none: what it hides is hidden anyway.
+            if len(samples) == len(cells) and (len(seen) == 1 or len(set(samples)) > 1):
+                yield polarity, number, samples
+                break
 
 
 def _hides_rows(mask: np.ndarray, rows: np.ndarray) -> bool:

@@ -15,7 +15,7 @@ from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.masking import Masked
 from overt.check.steps.origins import PRODUCTS, Origin, added, behind, constant_over, picked, places
 from overt.check.steps.pipeline import constant, near, permuted
-from overt.check.text.lines import returned_at, twice
+from overt.check.text.lines import function_at, returned_at, twice
 from overt.recorder.edges import ADDED
 from overt.recorder.flow import GATHERS, VIEWS, reach_of
 from overt.recorder.operations import Line, Operation
@@ -39,7 +39,15 @@ class Mixing(Masked):
         source = None if number is None else next(iter(self.operations[number].sources[1:]), None)
         while source is not None and self.operations[source].name not in SUMMED:
             source = next(iter(self.operations[source].sources), None)
-        return None if source is None else self.operations[source].line
+        line = None if source is None else self.operations[source].line
+        before = next(iter(self.operations[source].sources), None) if source is not None else None
+        made = None if before is None else self.operations[before].line
+        # What only adds up what it is given is told by whoever calls it.
+        caller = None if line is None else line.caller
+        if caller is None or made is None or made.caller == caller:
+            return line
+        own = function_at(made.file, made.number) == function_at(caller.file, caller.number)
+        return caller if own and made.file == caller.file else line
 
     def _laid_at(self) -> Line | None:
         """Where all scores of a matrix were laid along one axis, over which they are then summed."""

@@ -14,7 +14,7 @@ from overt.check.text import numeric
 from overt.check.text.ends import JOINS, ends
 from overt.check.text.read import Read
 from overt.check.text.shapes import Path
-from overt.check.text.syntax import DEPTH, assigned, is_own, of_own, spelt, texts_in, walked
+from overt.check.text.syntax import DEPTH, assigned, is_own, of_own, parameters_of, spelt, texts_in, walked
 
 # Attributes that arrays have in one library or another.
 _OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
@@ -397,12 +397,15 @@ class _Asking:
             self.found.behind.update(behind)
             self.found.linear.update(behind if name == "linear" else ())
         other = self.functions.get(name)
-        if other is not None and self.depth < DEPTH and (isinstance(node.func, ast.Name) or is_own(node.func)):
+        # Of what the instance has, a method is called too.
+        owner = node.func.value if isinstance(node.func, ast.Attribute) and name not in _OF_ARRAYS else node.func
+        ours = isinstance(node.func, ast.Name) or is_own(node.func) or is_own(owner)
+        if other is not None and self.depth < DEPTH and ours:
             self._handed(node, other)
 
     def _handed(self, node: ast.Call, other: ast.FunctionDef) -> None:
         """What a function of the source asks of what it is given."""
-        names = [a.arg for a in other.args.args][other.name == "__init__" or is_own(node.func) :]
+        names = parameters_of(other)
         # What is spread has one for each argument that must be given, and is given in no other way.
         needed = names[: len(names) - len(other.args.defaults)]
         must = len(needed) - sum(one.arg in needed for one in node.keywords)

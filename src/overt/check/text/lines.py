@@ -350,6 +350,34 @@ def made_in(file: str, line: int, look: str) -> int:
     return line
 
 
+def kept_in(file: str, line: int, look: str) -> int:
+    """Where what looks so is made of what the instance keeps and a line reads, or where that calls; or that line."""
+    lines = linecache.getlines(file)
+    tree = parsed("".join(lines))
+    inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
+    if not inside:
+        return line
+    functions = [n for n in statements(tree) if isinstance(n, ast.FunctionDef)]
+    made, read = inside[-1:], set[str]()
+    # What the line reads was made before it, from what is kept.
+    for function in [f for f in functions if f in inside] + [f for f in functions if f not in inside]:
+        names = {n.id for n in ast.walk(made[0]) if isinstance(n, ast.Name)} if function in inside else set[str]()
+        read |= {_name(n) for n in ast.walk(made[0]) if is_own(n)}
+        for node in sorted(statements(function), key=lambda n: -n.lineno):
+            of = [value for name, value in _kept(node) if name in read]
+            of += [value for place, value in assigned(node)
+                   if names & {n.id for n in ast.walk(place) if isinstance(n, ast.Name)}]  # fmt: skip
+            made += [node] if of else []
+            names |= {n.id for value in of for n in ast.walk(value) if isinstance(n, ast.Name)}
+            read |= {_name(n) for value in of for n in ast.walk(value) if is_own(n)}
+    called = {_name(n) for one in made for n in ast.walk(one) if isinstance(n, ast.Call)}
+    made += [n for f in functions if f.name in called for n in statements(f) if not hasattr(n, "body")]
+    # Of several, what it is rather made of.
+    alike = (n.lineno for some in (look.partition("|")[0], look) for n in made
+             if re.search(some, "".join(lines[n.lineno - 1 : n.end_lineno])))  # fmt: skip
+    return next(alike, line)
+
+
 def scaled_by_one(file: str, line: int) -> bool:
     """Whether a call in a line is given the number 1 as its scale, in so many words."""
     inside = [
