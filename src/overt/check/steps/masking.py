@@ -375,7 +375,7 @@ class Masked(Scale):
         for one in cells:
             if not one.any() or one.all():
                 continue
-            found = next((o for o in range(-T, S + 1) if np.array_equal(one, ahead > o)), None)
+            found = _offset(one, ahead)
             if found is not None:
                 offset, wanted = found - late, keys - queries
                 self.facts["causal"] = offset
@@ -417,9 +417,8 @@ class Masked(Scale):
                     "causal", "causal_off_by_one", self._shaped_at(), "A query sees the next key.", ahead > 0, one
                 )
                 return
-            past = next((o for o in range(-T, S + 1) if np.array_equal(one, ahead <= o)), None)
             # One cell may be hidden by chance.
-            if not masked and past is not None and one.any(1).sum() > 1:
+            if not masked and _offset(~one, ahead) is not None and one.any(1).sum() > 1:
                 says = "The past is hidden, and not the future."
                 self.fail("causal", "mask_inverted", self.mask_line, says, right, one)
                 return
@@ -429,7 +428,8 @@ class Masked(Scale):
 
     def _begun(self, ahead: np.ndarray, cells: np.ndarray) -> bool:
         """Whether the queries of each sample begin at the key whose number was given for it, or at the next one."""
-        offsets = [next((o for o in range(cells.shape[2]) if np.array_equal(one, ahead > o)), -1) for one in cells]
+        found = [_offset(one, ahead) for one in cells]
+        offsets = np.array([-1 if offset is None else max(offset, -1) for offset in found])
         for operation in self.operations:
             for origin, x in zip(operation.origins, operation.operands, strict=True):
                 given = origin.startswith("argument") and x.dtype.kind in "iu" and x.ndim == 1 < x.size
@@ -437,7 +437,7 @@ class Masked(Scale):
                     continue
                 by = {*(offsets - np.repeat(x, len(cells) // x.size)).tolist()}
                 if by == {0} or (by == {1} and np.ptp(x)):
-                    self.facts["causal"] = offsets[0]
+                    self.facts["causal"] = int(offsets[0])
                     if by == {0}:
                         self.note("causal", "held", "a query sees no key behind its own, where it was said to be", None)
                     else:
@@ -559,3 +559,9 @@ def _hides_rows(mask: np.ndarray, rows: np.ndarray) -> bool:
     if mask.shape[-1] != length or len(rows) % n:
         return False
     return np.array_equal(np.repeat(mask.reshape(n, length) == 0, len(rows) // n, axis=0), rows)
+
+
+def _offset(hidden: np.ndarray, ahead: np.ndarray) -> int | None:
+    """The number that the keys that are hidden are farther ahead than, if these are all of them and no others."""
+    offset = int(ahead[hidden].min()) - 1 if hidden.any() else int(ahead.max())
+    return offset if np.array_equal(hidden, ahead > offset) else None

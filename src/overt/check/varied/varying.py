@@ -159,8 +159,8 @@ def kinder(caller: Caller, found: Found, made: beside.Made) -> Found:
         # Where every query sees itself alone there is nothing to be wrong.
         fewer = fewer and judged.get("facts", {}).get("reach") != 0
         # What another mask leaves untried it does not mend; a factor that is given does.
-        masks = [[kind for _, kind in one.kinds if calls.is_mask(kind)] for one in (guess, best.guess)]
-        fewer = fewer and (masks[0] == masks[1] or not _untold(best.judged, judged))
+        hides = [[kind for _, kind in one.kinds if calls.is_mask(kind)] for one in (guess, best.guess)]
+        fewer = fewer and (hides[0] == hides[1] or not _untold(best.judged, judged))
         if judged.get("cores") and judged["shapes"] == found.judged["shapes"] and fewer:
             best = Found(found.lost, handle, guess, judged, kinds_of(face, guess), found.one)
     return best
