@@ -275,7 +275,7 @@ def _back(
         # Sums on the way may be the softmax's own, but those are smaller.
         made = products[number]
         if made is not None and (operation.name not in SUMMED or operation.host.size >= size):
-            if any(operation.host.shape[axis] > 1 for axis in sums_to_one(operation.host)):
+            if operation.name not in ADDS and any(operation.host.shape[i] > 1 for i in sums_to_one(operation.host)):
                 # What sums to 1 itself is no score: it mixes weights, as where these are shifted.
                 operands = zip((made.left, made.right), made.sources, strict=True)
                 open_ += [(s, [*path, number], fewer) for x, s in operands if s is not None and sums_to_one(x)]

@@ -142,7 +142,7 @@ def _makers(thing: Any) -> list[dict[str, Any]]:
 def _of_libraries(thing: Any) -> list[dict[str, Any]]:
     """Layers of a library that documentation or an annotation names, as what may be given."""
     own, found = definition(thing), dict[str, Any]()
-    signature = str(inspect.signature(own)) if inspect.isroutine(own) else ""
+    signature = str(inspect.signature(own)) if inspect.isfunction(own) or inspect.ismethod(own) else ""
     said = "\n".join([own.__doc__ or "", _told(inspect.getmodule(own)), signature])
     modules = {name: x for name, x in scope(thing).items() if inspect.ismodule(x)}
     for path in dict.fromkeys(re.findall(r"\b(?:\w+\.)+[A-Z]\w*", said)):

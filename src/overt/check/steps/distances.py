@@ -325,8 +325,8 @@ def _slopes(cells: np.ndarray, distance: np.ndarray) -> np.ndarray | None:
             count = np.maximum(live.sum(1), 1)[:, None]
             a = np.where(live, distance - np.where(live, distance, 0).sum(1, keepdims=True) / count, 0)
             b = np.where(live, one - np.where(live, one, 0).sum(1, keepdims=True) / count, 0)
-        slope = float((a * b).sum() / max((a * a).sum(), 1e-12))
-        if abs(slope) < 1e-6 or np.abs(b - slope * a).max() > 1e-3 * np.abs(b).max():
-            return None
+            slope = float((a * b).sum() / max((a * a).sum(), 1e-12))
+            if not abs(slope) >= 1e-6 or not np.abs(b - slope * a).max() <= 1e-3 * np.abs(b).max():
+                return None
         found.append(slope)
     return np.asarray(found)

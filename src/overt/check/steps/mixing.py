@@ -323,7 +323,7 @@ class Mixing(Masked):
         core = self.core
         n, length, width = core.scores.keys.shape
         at = self.k.places
-        if at is None or not n or len(np.unique(self.k.form)) * 2 > n * length * width:
+        if at is None or not n or len(np.unique(self.k.form)) * 2 > n * length * width or self._by_given():
             return
         # The head is the axis that follows the batch row alone, beside that of the samples.
         mine = [c for c in at if constant_over(c) and len(np.unique(c)) > 1]
@@ -363,12 +363,15 @@ class Mixing(Masked):
             says = "Query head h reads key head h mod G."
             self.fail("groups", "gqa_tile", line, says, np.arange(len(row)) // (len(row) // G), row)
 
+    def _by_given(self) -> bool:
+        """Whether keys are taken by what was given, such as the ends of edges, and not repeated."""
+        several = (self.operations[n] for n in self.k.views)
+        return any(i and x.dtype.kind in "iu" and reach_of(op, i, self.reach) for op in several
+                   for i, x in enumerate(op.operands))  # fmt: skip
+
     def _repeats(self) -> Line | None:
-        """The line that repeats the keys, and takes none of them by what was given, such as the ends of edges."""
-        several = [self.operations[n] for n in self.k.views]
-        if any(i and x.dtype.kind in "iu" and reach_of(op, i, self.reach) for op in several
-               for i, x in enumerate(op.operands)):  # fmt: skip
-            return None
+        """The line that repeats the keys."""
+        several = (self.operations[n] for n in self.k.views)
         return next((op.line for op in several if op.operands and op.host.size > op.operands[0].size), None)
 
     def _returned(self) -> None:

@@ -12,8 +12,8 @@ _ELSEWHERE = (
 _ABROAD = (
     (
         "padding",
-        r"remplissage|bourrage|relleno|(en|preen)chimento|riempimento|(auf)?f(ü|ue)ll\w*|(aan|op)vulling|(do|u|wy)pełnieni\w*"
-        r"|dolgu|utfyllnad",
+        r"((no|na|nos|nas) )?(remplissage|bourrage|relleno|(en|preen)chimento|riempimento|(auf)?f(ü|ue)ll\w*|(aan|op)vulling|(do|u|wy)pełnieni\w*"
+        r"|dolgu|utfyllnad)",
     ),
     ("invalid", r"(ung(ü|ue)l|onge?l)[td]ig\w*|inv[áà]lid[aeio]s?|nieważn\w*|geçersiz"),
     (
@@ -56,7 +56,7 @@ _LINK = (
 )
 _BEHIND = (
     r"(\b(is|are|was|were|the)|[(=]|\b(marked|indicated|denoted|flagged|represented|shown|encoded|labell?ed) (by|with|as)( a)?)"
-    r" *[\"']?$"
+    r" *[\"'`]?$"
 )
 # Before what is a number of something, or one of several.
 _NUMBER = (
@@ -113,7 +113,9 @@ def meaning(line: str, booleans: bool) -> str | None:
 
 def _of_value(before: str, after: str) -> str | None:
     """keep or drop, of what stands before a value that ends its clause, or behind any other."""
-    if re.match(r"[\"')\]]*\s*([.;,)]|$|(and|else\w*|otherwise)\b)", after) and re.search(_BEHIND, before):
+    if re.match(r"[\"'`)\]]*\s*(values?|entries)?\s*([.;,)]|$|(and|else\w*|otherwise)\b)", after) and re.search(
+        _BEHIND, before
+    ):
         return None if re.search(r"\b(must|at least|not)\b", before) else _said(before)
     if not re.match(rf"[^.;,0]{{0,12}}?({_LINK})", after):
         return None
@@ -133,6 +135,9 @@ def _said(text: str) -> str | None:
         signs, turned = list[str](), False
         for found in _TOKEN.finditer(clause):
             sign = _SIGNS[int(str(found.lastgroup)[1:])][0]
+            if sign == "next" and signs and not clause[found.end() :].strip():
+                # What something is not, behind it.
+                sign = "last"
             if sign == "next":
                 turned = True
             elif sign == "last":

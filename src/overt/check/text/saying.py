@@ -54,7 +54,7 @@ class Said:
         rows = [f"{name} ({n}, {name}_dim)" for name, n in split
                 if re.search(rf"\b{n}\b[^=\n]*=[^\n]*\b(?:{name}\.shape\[0\]|len\({name}\))", source)]  # fmt: skip
         text = "\n".join([self.described, behind(source), *images, *rows])
-        lists = self.description["backend"] == "python"
+        lists = self.description.get("backend") == "python"
         return shapes.of_lists(text, [a.name for a in self.arguments]) if lists else text
 
     @cached_property
