@@ -323,7 +323,7 @@ class Mixing(Masked):
         core = self.core
         n, length, width = core.scores.keys.shape
         at = self.k.places
-        if at is None or not n or len(np.unique(self.k.form)) * 2 > n * length * width or self._by_given():
+        if at is None or not n or len(np.unique(self.k.form)) * 2 > n * length * width:
             return
         # The head is the axis that follows the batch row alone, beside that of the samples.
         mine = [c for c in at if constant_over(c) and len(np.unique(c)) > 1]
@@ -339,6 +339,8 @@ class Mixing(Masked):
         apart = [c[:, :, 0] for c in at if (c == c[:, :, :1]).all() and (c != c[:, :1]).any()]
         paged = _paged(apart)
         if paged is None and not any((c == c[:1, :, :1]).all() and len(np.unique(c)) == length for c in at):
+            if self._by_given():
+                return
             # Each head of queries has as many keys as there are: some of them twice, or in an order of its own.
             along = [c for c in at[:-1] if len(np.unique(c)) == length and (c == c[:, :, :1]).all()]
             mixed = any(len(np.unique(row)) < length or (row != c[0, :, 0]).any() for c in along for row in c[:, :, 0])
