@@ -253,6 +253,7 @@ def _told(
 
 
 def differ(x: np.ndarray) -> bool:
+    """Whether numbers are not all the first of them."""
     return bool((x != x[:1]).any())
 
 

@@ -96,6 +96,7 @@ def operator(func: Callable[..., Any]) -> str | None:
 
 
 def tensors(args: Any) -> Iterator[Tensor]:
+    """Tensors among arguments, and in lists of these."""
     for x in args:
         if isinstance(x, Tensor):
             yield x
