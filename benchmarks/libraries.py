@@ -48,7 +48,7 @@ def main() -> None:
                 ids = [finding.id for finding in report.findings]
                 said = ("right" if report.ok else "WRONG") + (f" ({', '.join(ids)})" if ids else "")
             seconds.append(time.perf_counter() - start)
-            print(f"{target.removeprefix(f'{beside}/')}: {said}", flush=True)
+            print(f"{target.removeprefix(f'{beside}/')}: {said} [{seconds[-1]:.1f} s]", flush=True)
     print(f"\ncalled           {share(called, len(seconds))} of {len(every)} that were found")
     print(f"said wrong       {share(wrong, called)} of these")
     print(f"seconds          {sorted(seconds)[len(seconds) // 2]:.2f} median, {max(seconds):.2f} longest")
