@@ -1,7 +1,8 @@
 """Attention of libraries, right nearly all of it: ``python -m benchmarks.libraries [PACKAGE…] [--count N] [--seed N]``.
 
-Of what ``overt check FOLDER`` finds in the installed packages that are named, N drawn by chance: how many can be
-called, and of how many of these something wrong is said, which somebody has to look at.
+Of what ``overt check FOLDER`` finds in the installed packages that are named, N drawn by chance, one of each name since
+much of such packages is copied: how many can be called, and of how many of these something wrong is said, which
+somebody has to look at.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def main() -> None:
     options = parser.parse_args()
     every = [(target, place.parent) for place in map(folder, options.packages) for target in discover(place)]
     random.Random(options.seed).shuffle(every)
+    every = list({target.rpartition(":")[2]: (target, beside) for target, beside in every}.values())
     called, wrong, seconds = 0, 0, []
     with Session() as session:
         for target, beside in every[: options.count]:

@@ -12,7 +12,8 @@ import pytest
 
 import overt
 from overt.check.checking import examine
-from overt.check.process.arrays import alike, marks
+from overt.check.process.arrays import alike
+from overt.check.process.held import held, restored
 from overt.check.process.session import Session
 from overt.check.text.shapes import shapes
 from overt.recorder.flow import close
@@ -361,7 +362,7 @@ def test_a_word_within_brackets_is_no_argument() -> None:
     assert ("heads",) not in told
 
 
-def test_a_call_that_changes_a_module_is_seen() -> None:
+def test_a_call_that_changes_a_module_is_seen_and_what_it_was_given_is_put_back() -> None:
     if find_spec("torch") is None:
         return
     import torch
@@ -370,27 +371,34 @@ def test_a_call_that_changes_a_module_is_seen() -> None:
         def __init__(self) -> None:
             super().__init__()
             self.inner, self.kept = torch.nn.Linear(2, 2), {"all": [torch.zeros(2)]}
+            self.register_buffer("seen", torch.zeros(2))
 
     one = Keeping()
-
-    def same() -> bool:
-        found = marks(one)
-        return found is not None and all(x is y and n == m for (x, n), (y, m) in zip(before, found, strict=False))
-
-    before = marks(one) or []
-    one.eval()
-    assert same()
+    before = held(one) or []
+    one.train()
+    assert restored(before)
+    assert one.training
+    one.weights, one.seen = torch.ones(2), torch.ones(2)
+    one.inner.register_forward_hook(lambda *_: None)
+    assert restored(before)
+    assert not hasattr(one, "weights")
+    assert not one.seen.any()
+    assert not one.inner._forward_hooks
     one.kept["all"][0] += 1
-    assert not same()
-    before = marks(one) or []
+    assert not restored(before)
+    before = held(one) or []
     one.kept["all"].append(torch.ones(1))
-    assert not same()
-    before = marks(one) or []
+    assert not restored(before)
+    before = held(one) or []
     with torch.no_grad():
         one.inner.weight.mul_(2)
-    assert not same()
+    assert not restored(before)
+    lazy = torch.nn.Sequential(torch.nn.LazyLinear(2))
+    found = held(lazy)
+    lazy(torch.ones(1, 2))
+    assert found is None or not restored(found)
     one.queue = iter([1])  # type: ignore[assignment]
-    assert marks(one) is None
+    assert held(one) is None
 
 
 def test_a_copy_that_a_call_changed_is_not_alike() -> None:

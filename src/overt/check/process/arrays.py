@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import operator
 import random
 import sys
 import tracemalloc
@@ -12,17 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, partial
 from importlib import import_module
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from overt.check.process import wire
-
-# What is never changed in its place, or means nothing to a call.
-_FIXED = (str, int, float, complex, type(None), type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
-# What holds others and has no attributes.
-_HOLDING = (dict, list, tuple, set, frozenset)
 
 
 def leaves(result: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -62,51 +56,6 @@ def copied(x: Any, others: Sequence[Any]) -> Any:
     if any(x is other for other in others) or "jax" not in type(x).__module__:
         return x
     return next((other for other in others if other.shape == x.shape and alike(x, other)), x)
-
-
-def marks(thing: Any) -> list[tuple[Any, Any]] | None:
-    """All that a module of torch holds, by which is seen whether a call has changed it; None where that is not seen.
-
-    Beside each thing is what lies in it, or how often an array was written to.
-    """
-    if not hasattr(thing, "named_modules"):
-        return None
-    found: list[tuple[Any, Any]] = []
-    open_, seen = [thing], set[int]()
-    while open_:
-        x = open_.pop()
-        if isinstance(x, _FIXED) or id(x) in seen:
-            continue
-        seen.add(id(x))
-        if hasattr(x, "data_ptr"):
-            found.append((x, getattr(x, "_version", None)))
-        elif isinstance(x, _HOLDING) or hasattr(x, "__dict__"):
-            found.append((x, inside := _inside(x)))
-            open_ += inside
-        else:
-            return None
-    return found
-
-
-def unchanged(known: list[tuple[Any, Any]]) -> bool:
-    """Whether all that ``marks`` found is as it was."""
-    for x, was in known:
-        if isinstance(was, list):
-            now = _inside(x)
-            if len(now) != len(was) or not all(map(operator.is_, now, was)):
-                return False
-        elif getattr(x, "_version", None) != was:
-            return False
-    return True
-
-
-def _inside(x: Any) -> list[Any]:
-    """What lies in a container or an object; what mode it is in is said to each call."""
-    if isinstance(x, dict):
-        return [*x.values()]
-    if isinstance(x, _HOLDING):
-        return [*x]
-    return [part for name, part in vars(x).items() if name != "training"]
 
 
 @contextmanager

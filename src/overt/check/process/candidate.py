@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.process import wire
-from overt.check.process.arrays import alike, backends, copied, leaves, marks, seed_all, unchanged
+from overt.check.process.arrays import alike, backends, copied, leaves, seed_all
 from overt.check.process.composing import (
     STANDS_FOR,
     THEN,
@@ -35,6 +35,7 @@ from overt.check.process.composing import (
 from overt.check.process.describe import is_keras
 from overt.check.process.failing import failure, read_anew
 from overt.check.process.giving import Giver
+from overt.check.process.held import Held, held, restored
 from overt.check.process.linen import applied as linen
 from overt.check.process.linen import is_linen
 from overt.check.process.loading import load
@@ -92,7 +93,7 @@ class Candidate:
         # classes of JAX whose instances are changed by a call
         self.keeping: set[type] = set()
         # the last copy of an instance, of which and how wide, and what it held
-        self.clean: tuple[Any, Any, list[tuple[Any, Any]] | None] = (None, None, None)
+        self.clean: tuple[Any, Any, Held | None] = (None, None, None)
         # what the target, and what was made of it, was before an edit
         self.unedited: Any = None
         # what another candidate of the file, which is searched for a call, calls this one with, and who listens
@@ -304,16 +305,16 @@ class Candidate:
         return {"replies": replies}
 
     def _fresh(self, handle: int, call: dict[str, Any]) -> Any:
-        """A copy of an instance that no call has changed: the last one if that is so."""
+        """A copy of an instance that no call has changed: the last one if that is so, or can be made so."""
         # What draws its weights when it is first called draws the same in every copy.
         seed_all()
         self.state.clear()
         key = handle, call.get("dtype")
         last, thing, known = self.clean
-        if last == key and known is not None and unchanged(known):
+        if last == key and known is not None and restored(known):
             return thing
         thing = _narrowed(copy.deepcopy(self.built[handle]), call.get("dtype"), copied=True)
-        self.clean = key, thing, marks(thing)
+        self.clean = key, thing, held(thing)
         return thing
 
     def _call(

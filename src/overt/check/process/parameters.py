@@ -32,16 +32,13 @@ def parameters(
     registered = {id(p) for _, p in thing.named_parameters()} if owned else set()
     for path, owner, array in _walk(thing, "", set()):
         shape = tuple(int(n) for n in array.shape)
-        kind = type(owner).__name__
-        # What a convolution sums over has several axes.
-        width = shape[0] if len(shape) == 1 else prod(shape[1:])
-        values = random.normal(size=shape) * (max(width, 1) ** -0.5)
-        if len(shape) == 1 and "Norm" in kind:
-            values = values * 0.1 + (1 if path.endswith(("weight", "gamma", "scale")) else 0)
         # A number that was learned is somebody's choice: a temperature, a gate.
         empty = path.partition(".")[0] in state and not _read(array).any()
-        if seed is not None and shape and not empty and not _ruled(_read(array)):
-            array = _fill(owner, path, array, values)
+        if seed is not None:
+            # What is left as it is draws too, so that the others get the same numbers.
+            values = _drawn(random, shape, type(owner).__name__, path)
+            if shape and not empty and not _ruled(_read(array)):
+                array = _fill(owner, path, array, values)
         if out is not None:
             out[path] = np.array(_read(array), np.float64)
         rows.append(
@@ -52,6 +49,16 @@ def parameters(
             }
         )
     return rows
+
+
+def _drawn(random: np.random.Generator, shape: tuple[int, ...], kind: str, path: str) -> np.ndarray:
+    """Numbers for an array of a layer of some kind, as large as its sums need them."""
+    # What a convolution sums over has several axes.
+    width = shape[0] if len(shape) == 1 else prod(shape[1:])
+    values = random.normal(size=shape) * (max(width, 1) ** -0.5)
+    if len(shape) == 1 and "Norm" in kind:
+        values = values * 0.1 + (1 if path.endswith(("weight", "gamma", "scale")) else 0)
+    return values
 
 
 def own(thing: Any) -> dict[str, np.ndarray]:
