@@ -1,0 +1,65 @@
+"""Columns and blocks that are folded back, lists that a column of names tells of, and numbers that shift."""
+
+from __future__ import annotations
+
+import pytest
+
+from swapped import right_and_wrong
+
+pytest.importorskip("torch")
+
+SOURCE = {
+    "listen": '''"""Guests and hosts.
+
+listen(guests, hosts, gifts, gone)
+
+    guests   one list of floats per guest
+    hosts    list of lists of floats, one per host
+    gifts    list of vectors (any length), one per host
+    gone     list of bools, one per host: True = not at home, gives nothing
+"""
+from math import exp, sqrt
+
+
+def listen(guests, hosts, gifts, gone):
+    out = []
+    for guest in guests:
+        s = [sum(a * b for a, b in zip(guest, host)) / sqrt(len(guest)) for host in hosts]
+        home = [x for x, g in zip(s, gone) if not g]
+        if not home:
+            out.append([0.0] * len(gifts[0]))
+            continue
+        top = max(home)
+        e = [0.0 if g else exp(x - top) for x, g in zip(s, gone)]
+        out.append([sum(w * gift[j] for w, gift in zip(e, gifts)) / sum(e) for j in range(len(gifts[0]))])
+    return out
+''',
+    "Shifted": '''import torch
+from torch import nn
+
+
+class Shifted(nn.Module):
+    """Attention within windows of a row x (B, N, dim), which is rolled by shift first; N is a multiple of win."""
+
+    def __init__(self, dim, heads, win, shift):
+        super().__init__()
+        self.heads, self.win, self.shift = heads, win, shift
+        self.qkv = nn.Linear(dim, 3 * dim)
+
+    def forward(self, x):
+        B, N, C = x.shape
+        x = x.roll(-self.shift, 1).view(B, N // self.win, self.win, C)
+        q, k, v = self.qkv(x).view(B, -1, self.win, 3, self.heads, C // self.heads).permute(3, 0, 1, 4, 2, 5)
+        place = torch.arange(N).roll(-self.shift).view(-1, self.win)
+        far = (place[:, :, None] - place[:, None]).abs() >= self.win
+        s = q @ k.mT / (C // self.heads) ** 0.5
+        w = s.masked_fill(far[None, :, None], -torch.inf).softmax(-1)
+        return (w @ v).transpose(2, 3).reshape(B, N, C).roll(self.shift, 1)
+''',
+}
+BOTH = [
+    ("listen", " / sqrt(len(guest))", "", "scale_missing"),
+    ("Shifted", "s = q @ k.mT / (C // self.heads) ** 0.5", "s = q @ k.mT / C**0.5", "scale_dmodel"),
+]
+
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
