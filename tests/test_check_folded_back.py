@@ -56,10 +56,36 @@ class Shifted(nn.Module):
         w = s.masked_fill(far[None, :, None], -torch.inf).softmax(-1)
         return (w @ v).transpose(2, 3).reshape(B, N, C).roll(self.shift, 1)
 ''',
+    "Columns": '''import torch
+from torch import nn
+
+
+class Columns(nn.Module):
+    """feat (B, dim, H, W) -> (B, dim, H, W); every column is a sequence of H pixels."""
+
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.d = heads, dim // heads
+        self.qkv, self.mix = nn.Conv2d(dim, 3 * dim, 1), nn.Conv2d(dim, dim, 1)
+
+    def forward(self, feat):
+        b, c, h, w = feat.shape
+        folds = lambda t: t.view(b, self.heads, self.d, h, w).permute(0, 4, 1, 3, 2).reshape(-1, h, self.d)
+        q, k, v = map(folds, self.qkv(feat).chunk(3, dim=1))
+        weight = torch.softmax(q @ k.mT / self.d**0.5, dim=2)
+        y = (weight @ v).view(b, w, self.heads, h, self.d).permute(0, 2, 4, 3, 1)
+        return feat + self.mix(y.reshape(b, c, h, w))
+''',
 }
 BOTH = [
     ("listen", " / sqrt(len(guest))", "", "scale_missing"),
     ("Shifted", "s = q @ k.mT / (C // self.heads) ** 0.5", "s = q @ k.mT / C**0.5", "scale_dmodel"),
+    (
+        "Columns",
+        ".view(b, w, self.heads, h, self.d).permute(0, 2, 4, 3, 1)",
+        ".view(self.heads, b, w, h, self.d).permute(1, 0, 4, 3, 2)  # here",
+        "fold_batch_head_swap",
+    ),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

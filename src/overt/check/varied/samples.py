@@ -50,6 +50,9 @@ def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: F
     rank = min((given[name].ndim for name in first), default=0)
     if not along or face.batches_first is False or (letters == "TS" and rank < 3):
         return
+    if "fold_batch_head_swap" in findings.found:
+        # Samples exchange their heads, wherever they attend.
+        return
     # The first sample becomes the second once more.
     other = {name: np.concatenate([given[name][1:2], given[name][1:]]) for name in first}
     plain, moved = caller.ask([Way(guess), Way(guess, arrays=other)])
