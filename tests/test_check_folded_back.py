@@ -76,6 +76,17 @@ class Columns(nn.Module):
         y = (weight @ v).view(b, w, self.heads, h, self.d).permute(0, 2, 4, 3, 1)
         return feat + self.mix(y.reshape(b, c, h, w))
 ''',
+    "stop": '''import torch
+
+
+def stop(state, items, visited, last):
+    """Scores of the next stop.  state (B, H), items (B, N, H), visited (B, N) bool, True = was there,
+    last (B,) int64, the stop before, which is marked in a copy of visited.  Returns probs (B, N)."""
+    visited = visited.clone()
+    visited[torch.arange(visited.shape[0]), last] = True
+    u = (items @ state[:, :, None]).squeeze(-1) / state.shape[-1] ** 0.5
+    return torch.softmax(u.masked_fill(visited, -torch.inf), dim=-1)
+''',
 }
 BOTH = [
     ("listen", " / sqrt(len(guest))", "", "scale_missing"),
@@ -86,6 +97,7 @@ BOTH = [
         ".view(self.heads, b, w, h, self.d).permute(1, 0, 4, 3, 2)  # here",
         "fold_batch_head_swap",
     ),
+    ("stop", "visited.clone()", "visited", {"inplace": "visited[torch", "full_row_nan": "masked_fill"}),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
