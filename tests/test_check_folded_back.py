@@ -87,6 +87,20 @@ def stop(state, items, visited, last):
     u = (items @ state[:, :, None]).squeeze(-1) / state.shape[-1] ** 0.5
     return torch.softmax(u.masked_fill(visited, -torch.inf), dim=-1)
 ''',
+    "near": '''import numpy as np
+
+
+def near(q, k, v, reach):
+    """q, k, v: (batch, pixels, heads, dim)
+    reach: how many pixels each pixel looks at, the pixel itself INCLUDED.  reach=1 means that it sees only itself,
+           reach=2 itself and the one before.
+    """
+    lag = np.arange(q.shape[1])[:, None] - np.arange(q.shape[1])
+    s = np.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5
+    s = np.where((lag >= 0) & (lag < reach), s, -np.inf)
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return np.einsum("bhqk,bkhd->bqhd", e / e.sum(-1, keepdims=True), v)
+''',
 }
 BOTH = [
     ("listen", " / sqrt(len(guest))", "", "scale_missing"),
@@ -98,6 +112,7 @@ BOTH = [
         "fold_batch_head_swap",
     ),
     ("stop", "visited.clone()", "visited", {"inplace": "visited[torch", "full_row_nan": "masked_fill"}),
+    ("near", "(lag < reach)", "(lag <= reach)", {"window_off_by_one": "lag <= reach"}),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

@@ -162,7 +162,9 @@ class Promises(Hiding):
         """Whether an argument is said to be how many positions a query sees, or how far away."""
         own, some = rf"[`'\"]*\b{re.escape(name.lower())}\b[`'\"]*", "(tokens|positions|keys|steps|words|frames|places)"
         before = rf"\b(last|past|previous|latest|nearest) {own} {some}|{own} ({some} )?(before|behind|back|ahead)\b"
-        return re.search(before, self.prose) is not None
+        many = rf"{own}\W{{1,9}}(how many|(the )?number of)((?! top| best| largest| highest| random|[.;:]).){{1,40}}"
+        sees = rf"{many}\b(looks?( (back|ahead))?( at)?|sees?|attends?|reads?|(may|can) (see|read|attend))\b"
+        return re.search(f"{before}|{sees}", self.prose) is not None
 
     def told_text(self, name: str) -> bool:
         """Whether an argument is said to be a text where a line begins with it: name: str."""
