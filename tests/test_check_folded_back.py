@@ -101,6 +101,19 @@ def near(q, k, v, reach):
     e = np.exp(s - s.max(-1, keepdims=True))
     return np.einsum("bhqk,bkhd->bqhd", e / e.sum(-1, keepdims=True), v)
 ''',
+    "mha": '''import torch
+
+
+def mha(x, wq, wk, wv, wo, heads):
+    """x (B, T, D); wq, wk, wv, wo (D, D)"""
+    B, T, D = x.shape
+    q, k, v = ((x @ w).view(B, T, heads, -1).transpose(1, 2) for w in (wq, wk, wv))
+    return (torch.softmax(q @ k.mT, -1) @ v).transpose(1, 2).reshape(B, T, D) @ wo
+
+
+def block(x, wq, wk, wv, wo, heads=4):
+    return x + mha(x, wq / (x.shape[-1] // heads) ** 0.5, wk, wv, wo, heads)
+''',
 }
 BOTH = [
     ("listen", " / sqrt(len(guest))", "", "scale_missing"),
@@ -113,6 +126,12 @@ BOTH = [
     ),
     ("stop", "visited.clone()", "visited", {"inplace": "visited[torch", "full_row_nan": "masked_fill"}),
     ("near", "(lag < reach)", "(lag <= reach)", {"window_off_by_one": "lag <= reach"}),
+    (
+        "mha",
+        "mha(x, wq / (x.shape[-1] // heads) ** 0.5",
+        "mha(x / torch.sqrt((x * x).mean(-1, keepdim=True)), wq",
+        {"scale_missing": "q @ k.mT"},
+    ),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
