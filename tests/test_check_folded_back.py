@@ -114,6 +114,21 @@ def mha(x, wq, wk, wv, wo, heads):
 def block(x, wq, wk, wv, wo, heads=4):
     return x + mha(x, wq / (x.shape[-1] // heads) ** 0.5, wk, wv, wo, heads)
 ''',
+    "hours": '''import numpy as np
+
+
+def hours(x, wq, wk, wv, table, heads):
+    """x (days, L, dim); wq, wk, wv (dim, dim), used as x @ w
+    table (heads, 2 L - 1): table[h, i - j + L - 1] is added to the scaled logit with which hour i reads hour j.
+    """
+    B, L, D = x.shape
+    q, k, v = ((x @ w).reshape(B, L, heads, D // heads) for w in (wq, wk, wv))
+    s = np.einsum("bihd,bjhd->bhij", q, k) / (D // heads) ** 0.5
+    hour = np.arange(L)
+    s = s + table[:, hour[:, None] - hour + L - 1]
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return np.einsum("bhij,bjhd->bihd", e / e.sum(-1, keepdims=True), v).reshape(B, L, D)
+''',
 }
 BOTH = [
     ("listen", " / sqrt(len(guest))", "", "scale_missing"),
@@ -132,6 +147,7 @@ BOTH = [
         "mha(x / torch.sqrt((x * x).mean(-1, keepdim=True)), wq",
         {"scale_missing": "q @ k.mT"},
     ),
+    ("hours", "hour[:, None] - hour +", "hour - hour[:, None] +", {"unknown": "s + table"}),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

@@ -125,6 +125,13 @@ class Promises(Hiding):
         told = (self.described + "\n" + self.description.get("told", "")).lower()
         place = r"(?:_\{?|\[|,? (?:(?:at|on|in|of) )?(?:(?:time|position|place|token|row|index|step)s? )?)([a-z])\b"
         asking, asked = (set(re.findall(rf"\b{one}{place}", told)) for one in (r"q(?:uery)?", r"k(?:ey)?"))
+        # Word i reads word j, which is read by it.
+        does = r"(?:reads?|sees?|looks? at|attends? to|pays? attention to)"
+        done = r"(?:is|are) (?:read|seen|looked at|attended to) by"
+        for says, ways in ((does, (asking, asked)), (done, (asked, asking))):
+            for pair in re.findall(rf"\b([b-z]) {says} (?:[^\W\d]{{2,}} ){{0,2}}([b-z])\b", " ".join(told.split())):
+                for letters, letter in zip(ways, pair, strict=True):
+                    letters.add(letter)
         found = set()
         for before, one, two in re.findall(r"\w\[([^\[\]\n]*?)\b([a-z]) ?[-−–] ?([a-z])\b", told):
             back = one in asking - asked and two in asked - asking
