@@ -126,10 +126,10 @@ class Promises(Hiding):
         place = r"(?:_\{?|\[|,? (?:(?:at|on|in|of) )?(?:(?:time|position|place|token|row|index|step)s? )?)([a-z])\b"
         asking, asked = (set(re.findall(rf"\b{one}{place}", told)) for one in (r"q(?:uery)?", r"k(?:ey)?"))
         # Word i reads word j, which is read by it.
-        does = r"(?:reads?|sees?|looks? at|attends? to|pays? attention to)"
-        done = r"(?:is|are) (?:read|seen|looked at|attended to) by"
+        does = r" (?:reads?|sees?|looks? at|attends? to|pays? attention to)"
+        done = r"(?:,? (?:which|that))? is (?:read|seen|looked at|attended to) by"
         for says, ways in ((does, (asking, asked)), (done, (asked, asking))):
-            for pair in re.findall(rf"\b([b-z]) {says} (?:[^\W\d]{{2,}} ){{0,2}}([b-z])\b", " ".join(told.split())):
+            for pair in re.findall(rf"\b([b-z]){says} (?:[^\W\d]{{2,}} ){{0,2}}([b-z])\b", " ".join(told.split())):
                 for letters, letter in zip(ways, pair, strict=True):
                     letters.add(letter)
         found = set()
