@@ -129,6 +129,22 @@ def hours(x, wq, wk, wv, table, heads):
     e = np.exp(s - s.max(-1, keepdims=True))
     return np.einsum("bhij,bjhd->bihd", e / e.sum(-1, keepdims=True), v).reshape(B, L, D)
 ''',
+    "windowed": '''import torch
+
+
+def windowed(x, wqkv, heads, mask=None):
+    """
+    x     (B * nW, N, C)  all windows of one image, then those of the next
+    wqkv  (C, 3C)
+    mask  (nW, N, N)      additive, 0 where a pair may attend and -inf where not; the diagonal is always 0
+    """
+    BW, N, C = x.shape
+    q, k, v = ((y.reshape(BW, N, heads, -1).transpose(1, 2)) for y in (x @ wqkv).chunk(3, dim=-1))
+    s = q @ k.mT / (C // heads) ** 0.5
+    if mask is not None:
+        s = s + mask.repeat(BW // len(mask), 1, 1)[:, None]
+    return (torch.softmax(s, dim=-1) @ v).transpose(1, 2).reshape(BW, N, C)
+''',
 }
 BOTH = [
     ("listen", " / sqrt(len(guest))", "", "scale_missing"),
@@ -148,6 +164,7 @@ BOTH = [
         {"scale_missing": "q @ k.mT"},
     ),
     ("hours", "hour[:, None] - hour +", "hour - hour[:, None] +", {"unknown": "s + table"}),
+    ("windowed", ".repeat(BW // len(mask), 1, 1)[:, None]", ".repeat_interleave(BW // len(mask), 0)[:, None]  # here", "mask_fold_order"),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
