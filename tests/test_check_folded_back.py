@@ -164,7 +164,12 @@ BOTH = [
         {"scale_missing": "q @ k.mT"},
     ),
     ("hours", "hour[:, None] - hour +", "hour - hour[:, None] +", {"unknown": "s + table"}),
-    ("windowed", ".repeat(BW // len(mask), 1, 1)[:, None]", ".repeat_interleave(BW // len(mask), 0)[:, None]  # here", "mask_fold_order"),
+    (
+        "windowed",
+        ".repeat(BW // len(mask), 1, 1)[:, None]",
+        ".repeat_interleave(BW // len(mask), 0)[:, None]  # here",
+        "mask_fold_order",
+    ),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

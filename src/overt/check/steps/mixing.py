@@ -500,7 +500,7 @@ class Mixing(Masked):
             rows = at.reshape(-1, at.shape[-2] // width, width, at.shape[-1])[:, :, 0]
             if not np.isfinite(rows).all():
                 continue
-            # What was never folded, such as heads of heads, cannot be unfolded; what has a share of each is put together.
+            # What was never folded, such as heads of heads, cannot be unfolded; equal shares of all are put together.
             exchanged = (np.ptp(rows, 1)[:, axes] > 0.4).any(0)
             uneven = exchanged[0] and rows.shape[1] % len(np.unique(rows[..., axes[0]]))
             if len(self.core.mix.batch) == 1 and (exchanged.all() or uneven):

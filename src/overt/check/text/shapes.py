@@ -223,7 +223,8 @@ def of_lists(text: str, names: Sequence[str]) -> str:
         return f"{found[1]} (d,) {found[2]}" if single else found[0]
 
     # A column of names has no colons.
-    return re.sub(rf"(?<![\w.])((?:{_any(names)}):|^[ \t]*(?:{_any(names)})[ \t]{{2,}})([^;\n]*)", shaped, text, flags=re.MULTILINE)
+    named = rf"(?m)(?<![\w.])((?:{_any(names)}):|^[ \t]*(?:{_any(names)})[ \t]{{2,}})([^;\n]*)"
+    return re.sub(named, shaped, text)
 
 
 def _listed(text: str, held: Sequence[Path]) -> dict[Path, Shape]:

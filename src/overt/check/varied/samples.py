@@ -54,7 +54,7 @@ def windows(caller: Caller, masks: Sequence[Way], findings: Findings) -> None:
         wanted = [np.concatenate([plain.outputs[0]] * 2), np.repeat(plain.outputs[0], 2, 0)]
         astray = [differ(one, replace(one, outputs=[x])) for one, x in zip((whole, each), wanted, strict=True)]
         if astray == [True, False]:
-            says = "Windows get the masks of others where there are several images, whose windows are said to lie together."
+            says = "Of several images, whose windows are said to lie together, windows get the masks of others."
             look = rf"\b{mask}\.(?!shape)(?!size)\w+\(|repeat\w*\(.*\b{mask}\b|tile\(.*\b{mask}\b|\b{mask}\["
             findings.add("mask_fold_order", message=says, look=look)
             return
