@@ -22,7 +22,7 @@ from overt.check.report import CallError, CheckerError, UnattendedError
 from overt.check.text.interface import Interface
 from overt.check.text.roles import LAYOUTS
 from overt.check.text.syntax import is_own, parsed
-from overt.check.varied import beside, continuing, contracts, effects, outside, reordering, repeating, slips
+from overt.check.varied import beside, continuing, contracts, effects, outside, reordering, repeating, samples, slips
 from overt.check.varied.asking import Caller, probe
 from overt.check.varied.choices import chosen
 from overt.check.varied.varying import SORTS, Found, kinder, optional
@@ -103,6 +103,7 @@ def _judge(looking: Looking, findings: Findings) -> None:
     beside.filled(caller, guess, facts, findings)
     raw = made.training(caller)
     probe(caller, guess, masks, one.judged["facts"], findings, ran_with, raw or caller)
+    samples.windows(caller, masks, findings)
     contracts.check(caller, guess, one.judged["facts"], findings)
     contracts.options(caller, guess, made, one.judged["facts"], findings)
     if (cores, facts[0].get("queries")) != (1, 1):

@@ -40,12 +40,12 @@ def biases(core: Core, data: Sequence[bool], intended: Mapping[str, Any], facts:
             gap = np.where(np.isfinite(x) & np.isfinite(y) & (y > -1e4), y - x, np.nan)
         if sum(moving(operation, data)) > (2 if product else 1):
             yield from _placed(core, gap, core.operations[: last + 1])
-            continue
-        if min(*gap.shape, core.scores.queries.shape[1]) < 3:
+        elif min(*gap.shape, core.scores.queries.shape[1]) < 3:
             yield Told("bias", None, operation.line, "a bias of so few positions tells nothing")
             continue
-        told = (list(_linear(cells, core.operations[: last + 1], facts, intended)) for cells in _by_head(core, gap))
-        yield from next(filter(None, told), ())
+        else:
+            told = (list(_linear(cells, core.operations[: last + 1], facts, intended)) for cells in _by_head(core, gap))
+            yield from next(filter(None, told), ())
         if intended.get("offsets"):
             told = (list(_indexed(cells, core.operations[:last], intended["offsets"])) for cells in _by_head(core, gap))
             yield from next(filter(None, told), ())

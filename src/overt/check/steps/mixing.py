@@ -445,9 +445,9 @@ class Mixing(Masked):
             if not (same & set(op.sources)) or op.host.size != mixed.size or op.name in PRODUCTS:
                 continue
             same.add(i)
-            heads = op.host.shape[-1] // width if op.host.ndim and op.host.shape[-1] % width == 0 else 0
-            x = op.operands[0]
-            if heads < 2 or x.shape[-1] == op.host.shape[-1] or length not in op.host.shape:
+            x, axis = op.operands[0], self._merged_along(op)
+            heads = op.host.shape[axis] // width if op.host.ndim and op.host.shape[axis] % width == 0 else 0
+            if heads < 2 or x.shape[axis] == op.host.shape[axis] or length not in op.host.shape:
                 continue
             # Of queries that see nothing there is NaN.
             same_numbers = partial(np.allclose, rtol=1e-6, atol=1e-12, equal_nan=True)
@@ -460,7 +460,9 @@ class Mixing(Masked):
             alone = core.mix.rows and heads in [length * n for n in (1, *accumulate(whole, mul))]
             right = mixed.reshape(-1, heads, length, width).swapaxes(1, 2) if n % heads == 0 else mixed
             alike = [same_numbers(op.host.ravel(), x.ravel()) for x in (mixed, right)]
-            if alone and alike == [True, False] and op.host.ndim > 2 and op.host.shape[-2] == length:
+            if axis < -1:
+                self._folded(i, width, axis)
+            elif alone and alike == [True, False] and op.host.ndim > 2 and op.host.shape[-2] == length:
                 # As many positions as heads: nobody knows which these are.
                 self.facts["positions or heads"] = True
             elif alone or heads in accumulate(sides, mul):
@@ -469,23 +471,39 @@ class Mixing(Masked):
                 self.fail("merge", "merge_view", op.line, "A row of the output holds the heads of other positions.",
                           right.reshape(-1, heads * width)[:1], op.host.reshape(-1, heads * width)[:1])  # fmt: skip
             elif heads < n:
-                self._folded(i, width)
+                self._folded(i, width, axis)
             else:
                 self.note("merge", "held", "all heads side by side", op.line)
             return
 
-    def _folded(self, number: int, width: int) -> None:
-        """Whose heads a row of the output holds."""
+    def _merged_along(self, op: Operation) -> int:
+        """The axis before the last in which features of several heads come to lie, as in channels; or else the last."""
+        mix, x, y = self.core.mix, op.operands[0], op.host
+        if len(mix.columns) != 1 or not np.array_equal(x.ravel(), y.ravel()):
+            return -1
+
+        def rows(one: np.ndarray, axis: int) -> set[bytes]:
+            return {row.tobytes() for row in np.moveaxis(one, axis, -1).reshape(-1, one.shape[axis])}
+
+        ends = (n for n in range(1, min(x.ndim, y.ndim)) if x.shape[-n:] == y.shape[-n:])
+        own = rows(mix.result, mix.labels[2].index(mix.columns))
+        return next((-n - 1 for n in ends if x.shape[-n - 1] < y.shape[-n - 1] and rows(x, -n - 1) == own), -1)
+
+    def _folded(self, number: int, width: int, axis: int) -> None:
+        """Whose heads a row of the output, along an axis, holds."""
         op = self.operations[number]
         for name, (_, axes) in self._own_axes().items():
             at = self.alignment.places[number].get(name)
             if at is None:
                 continue
+            at = np.moveaxis(at, axis - 1, -2)
             rows = at.reshape(-1, at.shape[-2] // width, width, at.shape[-1])[:, :, 0]
             if not np.isfinite(rows).all():
                 continue
-            # What was never folded, such as heads of heads, cannot be unfolded.
-            if len(self.core.mix.batch) == 1 and (np.ptp(rows, 1)[:, axes] > 0.4).any(0).all():
+            # What was never folded, such as heads of heads, cannot be unfolded; equal shares of all are put together.
+            exchanged = (np.ptp(rows, 1)[:, axes] > 0.4).any(0)
+            uneven = exchanged[0] and rows.shape[1] % len(np.unique(rows[..., axes[0]]))
+            if len(self.core.mix.batch) == 1 and (exchanged.all() or uneven):
                 says = "Heads are unfolded in another order than they were folded, so samples exchange them."
                 # Where what was folded gets an axis more.
                 after = self.operations[self.core.mix.number + 1 : number + 1]

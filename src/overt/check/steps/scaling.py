@@ -107,7 +107,7 @@ class Scale(Walk):
             self.note("scale", "held", "1/d, as is said", line)
         elif mistake == "scale_missing" and self.intended.get("unscaled"):
             self.note("scale", "held", "there is none, as is said", line)
-        elif mistake == "scale_missing" and self.intended.get("scaled"):
+        elif mistake == "scale_missing" and self._scaled_before():
             self.note(
                 "scale", "not tried", "there may be one under a condition, or what uses it in its file scales", line
             )
@@ -130,6 +130,11 @@ class Scale(Walk):
                 line = self.operations[core.scores.number].line
             says = f"The scores are multiplied by {total:.4g}; 1/√{width} is {want:.4g}."
             self.fail("scale", mistake, line, says, want, total)
+
+    def _scaled_before(self) -> bool:
+        """Whether what uses this may have scaled it: by a norm, only what is multiplied with no matrix here."""
+        mapped = all(self._projected(one) is not None for one in (self.q, self.k))
+        return bool(self.intended.get("scaled")) and not (mapped and self.intended["scaled"] == "norm")
 
     @staticmethod
     def _uncapped(before: float, after: float, want: float) -> bool:

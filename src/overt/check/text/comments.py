@@ -40,7 +40,8 @@ def about(names: list[str], text: str) -> Iterator[str]:
     mine, known = False, {*names, *(name.capitalize() for name in names if len(name) > 2)}
     # One letter is a name where a shape stands beside it, or beside the last of several.
     shape = r"(?: *:)?[ \t]*(?:\[|\([^()]*,)"
-    begins = rf"\W{{0,8}}(?:(\w\w+)\W{{0,3}}[ \t]*[=:([]|(\w(?:\w*, *\w+)*)(?:\s+\[|{shape})|`(\w+)`)"
+    column = r"(\w+)[ \t]{2,}(?=\w)"
+    begins = rf"\W{{0,8}}(?:(\w\w+)\W{{0,3}}[ \t]*[=:([]|(\w(?:\w*, *\w+)*)(?:\s+\[|{shape})|`(\w+)`|{column})"
     # So does a sentence that begins with one, in its marks or before its shape.
     for line in re.sub(r"(?<=[.;])\s+(?=`\w+`|\w+ \(\w+,)", "\n", text).splitlines():
         # What stands behind a call, and what it gives, is about what is called.

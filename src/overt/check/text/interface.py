@@ -41,11 +41,11 @@ class Interface(Promises):
             # What is added to hide is a mask, and so is what is called a bias and made booleans.
             roles |= {a.name: "mask" for a in self.arguments
                       if a.role == "bias" and (a.name in flags or self.told_to_hide(a.name))}  # fmt: skip
+            roles |= {a.name: "window" for a in self.arguments if roles[a.name] is None and self.told_window(a.name)}
             # And what nothing calls anything, where it is said whom it hides.
             roles |= {a.name: self.told_mask(a.name) for a in self.arguments
                       if roles[a.name] is None and type(a.default) not in (bool, int, float)
                       and not re.search("bool$|int|float|Call", a.annotation)}  # fmt: skip
-            roles |= {a.name: "window" for a in self.arguments if roles[a.name] is None and self.told_window(a.name)}
             self.arguments = [replace(a, role=roles[a.name]) for a in self.arguments]
         elif unnamed := [a.name for a in self.arguments if constructor_role(a.name) is None]:
             # What a constructor takes to drop by says so by its use.

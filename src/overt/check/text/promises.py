@@ -125,6 +125,13 @@ class Promises(Hiding):
         told = (self.described + "\n" + self.description.get("told", "")).lower()
         place = r"(?:_\{?|\[|,? (?:(?:at|on|in|of) )?(?:(?:time|position|place|token|row|index|step)s? )?)([a-z])\b"
         asking, asked = (set(re.findall(rf"\b{one}{place}", told)) for one in (r"q(?:uery)?", r"k(?:ey)?"))
+        # Word i reads word j, which is read by it.
+        does = r" (?:reads?|sees?|looks? at|attends? to|pays? attention to)"
+        done = r"(?:,? (?:which|that))? is (?:read|seen|looked at|attended to) by"
+        for says, ways in ((does, (asking, asked)), (done, (asked, asking))):
+            for pair in re.findall(rf"\b([b-z]){says} (?:[^\W\d]{{2,}} ){{0,2}}([b-z])\b", " ".join(told.split())):
+                for letters, letter in zip(ways, pair, strict=True):
+                    letters.add(letter)
         found = set()
         for before, one, two in re.findall(r"\w\[([^\[\]\n]*?)\b([a-z]) ?[-−–] ?([a-z])\b", told):
             back = one in asking - asked and two in asked - asking
@@ -162,7 +169,9 @@ class Promises(Hiding):
         """Whether an argument is said to be how many positions a query sees, or how far away."""
         own, some = rf"[`'\"]*\b{re.escape(name.lower())}\b[`'\"]*", "(tokens|positions|keys|steps|words|frames|places)"
         before = rf"\b(last|past|previous|latest|nearest) {own} {some}|{own} ({some} )?(before|behind|back|ahead)\b"
-        return re.search(before, self.prose) is not None
+        many = rf"{own}\W{{1,9}}(how many|(the )?number of)((?! top| best| largest| highest| random|[.;:]).){{1,40}}"
+        sees = rf"{many}\b(looks?( (back|ahead))?( at)?|sees?|attends?|reads?|(may|can) (see|read|attend))\b"
+        return re.search(f"{before}|{sees}", self.prose) is not None
 
     def told_text(self, name: str) -> bool:
         """Whether an argument is said to be a text where a line begins with it: name: str."""

@@ -213,6 +213,8 @@ def of_lists(text: str, names: Sequence[str]) -> str:
         rows = next(iter(re.findall(r"\blists? of ([A-Z])\b", found[2])), "n")
         if re.search(r"\bpairs?\b", found[2]):
             return f"{found[1]} (E, 2) {found[2]}"
+        if re.search(r"\blists? of (lists|vectors)|\b(one|an?) (list|vector)\b[^,]* (per|for (each|every))\b", says):
+            return f"{found[1]} ({rows}, d) {found[2]}"
         if one := re.search(r"\blists? of (floats?|numbers?|bool|int|flags|scores|weights)", says):
             return f"{found[1]} ({'d' if one[1][0] in 'fn' and one[1] != 'flags' else rows},) {found[2]}"
         if re.search(r"\blists? (of|per|for each)\b", says):
@@ -220,7 +222,9 @@ def of_lists(text: str, names: Sequence[str]) -> str:
         single = re.match(r"\W*(the |an? )?([^\W\d]+ ){0,2}(list|vektor|vecteur|vector|wektor)\b", says)
         return f"{found[1]} (d,) {found[2]}" if single else found[0]
 
-    return re.sub(rf"(?<![\w.])((?:{_any(names)}):)([^;\n]*)", shaped, text)
+    # A column of names has no colons.
+    named = rf"(?m)(?<![\w.])((?:{_any(names)}):|^[ \t]*(?:{_any(names)})[ \t]{{2,}})([^;\n]*)"
+    return re.sub(named, shaped, text)
 
 
 def _listed(text: str, held: Sequence[Path]) -> dict[Path, Shape]:

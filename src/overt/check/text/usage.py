@@ -127,15 +127,15 @@ def masks(thing: Any, call: Any, deep: int = 3) -> dict[str, str]:
     return {name: kind for name, kinds in found.items() if len(kinds) == 1 and (kind := next(iter(kinds))) is not None}
 
 
-def scaled(thing: Any) -> bool:
-    """Whether scores may be scaled where they are not: under a condition, or by what uses a function in its file.
+def scaled(thing: Any) -> str:
+    """How scores may be scaled where they are not: under a condition, or by what uses a function in its file.
 
-    That multiplies something with a root, or norms it: its queries, maybe.
+    That multiplies something with a root, its queries or their matrix, maybe ("scale"), or norms it ("norm").
     """
     own = definition(thing)
     with suppress(OSError, TypeError, SyntaxError, ValueError):
         if any(_factors(n, set()) for n in ast.walk(parsed(source_of(own)[0])) if isinstance(n, ast.If)):
-            return True
+            return "scale"
         module: Any = sys.modules.get(own.__module__)
         every = walked(parsed(inspect.getsource(module))) if inspect.isroutine(thing) else ()
         roots = {_name(x) for node in every if isinstance(node, ast.Assign) and _rooted(node.value)
@@ -143,8 +143,10 @@ def scaled(thing: Any) -> bool:
         for function in (n for n in every if isinstance(n, ast.FunctionDef) and n.name != own.__name__):
             inside = walked(function)
             if any(isinstance(n, ast.Name) and n.id == own.__name__ for n in inside):
-                return _factors(function, roots) or any(_name(n) in _NORMS for n in inside)
-    return False
+                if _factors(function, roots):
+                    return "scale"
+                return "norm" if any(_name(n) in _NORMS or _squared(n) for n in inside) else ""
+    return ""
 
 
 def _factors(node: ast.AST, roots: set[str | None]) -> bool:
@@ -156,13 +158,26 @@ def _factors(node: ast.AST, roots: set[str | None]) -> bool:
 
 
 def _rooted(node: ast.AST) -> bool:
-    """Whether a root is taken in an expression."""
+    """Whether a root is taken in an expression, of anything but squares, which norms."""
     for x in ast.walk(node):
-        if isinstance(x, ast.Call) and _name(x.func) in ("sqrt", "rsqrt"):
+        if isinstance(x, ast.Call) and _name(x.func) in ("sqrt", "rsqrt") and not any(map(_squared, ast.walk(x))):
             return True
-        if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Pow) and ast.unparse(x.right) in ("0.5", "-0.5"):
+        root = isinstance(x, ast.BinOp) and isinstance(x.op, ast.Pow) and ast.unparse(x.right) in ("0.5", "-0.5")
+        if root and not any(map(_squared, ast.walk(x))):
             return True
     return False
+
+
+def _squared(node: ast.AST) -> bool:
+    """Whether something is multiplied with itself, or what that comes to is meant by a name."""
+    match node:
+        case ast.BinOp(op=ast.Mult(), left=one, right=two):
+            return ast.unparse(one) == ast.unparse(two)
+        case ast.BinOp(op=ast.Pow(), right=ast.Constant(value=2)):
+            return True
+        case ast.Call(func=ast.Attribute(attr="pow"), args=[*_, ast.Constant(value=2)]):
+            return True
+    return isinstance(node, ast.Call) and _name(node.func) in ("square", "var")
 
 
 def _calls(nodes: list[ast.AST], held: set[str]) -> list[ast.Call]:

@@ -208,7 +208,10 @@ def probe(
     whole = [Way(guess.given(path, calls.with_axes(kind, ("B", "H", "T", "S"))))
              for path, kind in guess.kinds if calls.is_mask(kind) and "1" in calls.axes_of(kind)]  # fmt: skip
     mine = [replace(way, extra={**way.extra, "own": True}) for way in ways]
-    _changed(caller.ask([*mine, *others, *whole]), findings)
+    # What is written into a mask that says the same already is not seen.
+    flags = {name: (x == 0).astype(x.dtype) for name, x in caller.arrays(guess).items()
+             if calls.is_mask(guess.by_name.get(name, "")) and np.isin(x, (0, 1)).all()}  # fmt: skip
+    _changed(caller.ask([*mine, *others, *whole, *([Way(guess, flags)] if flags else [])]), caller.face, findings)
     # What changes its inputs answers otherwise the second time, whatever it keeps.
     kept = None if "inplace" in findings.found else remembers(caller, guess) or _named(caller, guess)
     if kept is not None:
@@ -221,7 +224,7 @@ def probe(
         _hidden(caller, way, facts, findings)
 
 
-def _changed(answers: Sequence[Answer], findings: Findings) -> None:
+def _changed(answers: Sequence[Answer], face: Interface, findings: Findings) -> None:
     every = {key for answer in answers for key in answer.reply.get("changed", ())}
     if rates := {key for key in every if key[:9] == "own rate "}:
         findings.add("dropout_stuck_off")
@@ -229,12 +232,20 @@ def _changed(answers: Sequence[Answer], findings: Findings) -> None:
     changed = {key.split("_", 1)[-1].split("+")[-1] for key in every if key[:4] != "own "}
     # What an instance holds, and no line after its constructor writes to: it was changed by another name.
     changed |= {key[4:] for key in every if key[:4] == "own "} - written(findings.description["source"])
+    changed -= {name for name in changed if _in_place(face, name.lower())}
     if changed:
         names = ", ".join(sorted(changed))
         name = re.escape(min(changed))
         look = rf"\b{name}\b[^=\n]*[-+*/&^%@\]]\s*=(?!=)|\bout={name}\b|{MISTAKES['inplace'].look}"
         says = f"It changes what it was given ({names}), so a second call sees other numbers."
         findings.add("inplace", message=says, look=look)
+
+
+def _in_place(face: Interface, name: str) -> bool:
+    """Whether the documentation says of an argument that it is changed."""
+    said = re.split(r"[.;]\s|\n\s*\n", face.prose)
+    return any(re.search(rf"\b{re.escape(name)}\b", one) and re.search(r"\bin[- ]?place\b", one)
+               and not re.search(r"\b(not|never|no)\b|n't\b", one) for one in said)  # fmt: skip
 
 
 def remembers(caller: Caller, guess: Guess) -> str | None:

@@ -254,13 +254,13 @@ def rests(caller: Caller, guess: Guess, made: Made, findings: Findings) -> None:
 def _rest(caller: Caller, guess: Guess, made: Made, name: str, built: bool, findings: Findings) -> bool:
     """Whether a number that makes blocks, where those are as long as each other, loses some of the last otherwise."""
     answers = []
-    for block in (_WHOLE, _WHOLE // 2, _WHOLE - 2):
+    for block in (_WHOLE, _WHOLE // 2, _WHOLE // 3, _WHOLE - 2):
         one = made.other(caller, {name: block}) if built else caller
         way = Way(guess.sized(T=_WHOLE, S=_WHOLE), values={} if built else {name: block})
         answers += one.ask([way]) if one is not None else []
-    if len(answers) < 3 or any(answer.failed for answer in answers):
+    if len(answers) < 4 or any(answer.failed for answer in answers):
         return False
-    whole, halves, uneven = answers
+    whole, halves, thirds, uneven = answers
     free = r"(not|n't|never) depends? on|independent of|whatever|same for (any|every|all)"
     said = rf"({free})\b[^.;]{{0,40}}\b({re.escape(name)}|chunk|block|tile)"
     if differ(whole, halves) and re.search(said, " ".join(caller.face.prose.split())):
@@ -271,7 +271,8 @@ def _rest(caller: Caller, guess: Guess, made: Made, name: str, built: bool, find
             mend="Look at what is carried from one block to the next: maximum, sum and values must all be rescaled.",
         )  # fmt: skip
         return True
-    lost = not differ(whole, halves) and differ(whole, uneven)
+    # By what all is only shifted, such as half of a window, some of these come to the same.
+    lost = not differ(whole, halves) and not differ(whole, thirds) and differ(whole, uneven)
     if lost:
         findings.add(
             "unknown", look=rf"//\s*(self\.)?{re.escape(name)}\b|\b{re.escape(name)}\b",

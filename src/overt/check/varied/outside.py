@@ -56,7 +56,9 @@ def read(caller: Caller, guess: Guess) -> dict[str, Any]:
                 # Cosines.
                 pair = units
             steps = _scores(pair[0] @ pair[1].swapaxes(-1, -2), weights, bare)
-            idle = bare is not None and np.allclose(bare, weights, rtol=_SAME, atol=_SAME)
+            # Where one key alone has weight, no query can change that.
+            several = bool(((weights > 0).sum(-1) > 1).any())
+            idle = several and bare is not None and np.allclose(bare, weights, rtol=_SAME, atol=_SAME)
             return _judged(caller, guess, pair, split[name], [*steps, (_UNSEEN, weights)], given[asking], idle=idle)
     return {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.report import Kind
 from overt.check.text.interface import Interface
+from overt.check.text.shapes import shapes
 from overt.check.varied.asking import Answer, Caller, Way, differ
 
 # Samples are said to look at each other.
@@ -30,6 +31,33 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
     _samples(caller, guess, facts, findings)
     _others(caller, guess, findings)
     _pieces(caller, guess, facts, findings)
+
+
+def windows(caller: Caller, masks: Sequence[Way], findings: Findings) -> None:
+    """A mask for each window of an image, where the windows of one image are said to lie behind those of another.
+
+    Then two images that are one and the same come to what that does by itself, twice.
+    """
+    told = shapes(caller.face.shaped, [a.name for a in caller.face.arguments])
+    first = {path[0]: shape.axes[0] for path, shape in told.items() if len(path) == 1 and len(shape.axes) > 1}
+    for way in masks:
+        mask = next((n for n, kind in way.guess.by_name.items() if calls.is_mask(kind) and n in first), "")
+        given = {name: x for name, x in caller.arrays(way.guess).items()
+                 if mask and re.split(r" *[*·×] *", first.get(name, ""))[1:] == [first[mask]]}  # fmt: skip
+        if not given:
+            continue
+        # One image behind the other, or each window twice.
+        pairs = {n: np.concatenate([x, x]) for n, x in given.items()}, {n: np.repeat(x, 2, 0) for n, x in given.items()}
+        plain, whole, each = caller.ask([way, *(replace(way, arrays={**way.arrays, **some}) for some in pairs)])
+        if plain.failed or whole.failed or each.failed or not plain.outputs:
+            continue
+        wanted = [np.concatenate([plain.outputs[0]] * 2), np.repeat(plain.outputs[0], 2, 0)]
+        astray = [differ(one, replace(one, outputs=[x])) for one, x in zip((whole, each), wanted, strict=True)]
+        if astray == [True, False]:
+            says = "Of several images, whose windows are said to lie together, windows get the masks of others."
+            look = rf"\b{mask}\.(?!shape)(?!size)\w+\(|repeat\w*\(.*\b{mask}\b|tile\(.*\b{mask}\b|\b{mask}\["
+            findings.add("mask_fold_order", message=says, look=look)
+            return
 
 
 def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
@@ -49,6 +77,9 @@ def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: F
                  and any(s["keys"] % n == 0 for n in rows if n > 1)]  # fmt: skip
     rank = min((given[name].ndim for name in first), default=0)
     if not along or face.batches_first is False or (letters == "TS" and rank < 3):
+        return
+    if "fold_batch_head_swap" in findings.found:
+        # Samples exchange their heads, wherever they attend.
         return
     # The first sample becomes the second once more.
     other = {name: np.concatenate([given[name][1:2], given[name][1:]]) for name in first}
