@@ -7,7 +7,7 @@ import inspect
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -35,9 +35,13 @@ def behind(source: str) -> str:
     return "\n".join(found)
 
 
-def about(names: list[str], text: str) -> Iterator[str]:
-    """What a text that is about several things says of these names: lines that begin with one, and what follows."""
+def about(names: list[str], text: str, own: Collection[str] = ()) -> Iterator[str]:
+    """What a text that is about several things says of these names: lines that begin with one, and what follows.
+
+    own: what they are arguments of; what stands in its calls, and behind them, is about these names.
+    """
     mine, known = False, {*names, *(name.capitalize() for name in names if len(name) > 2)}
+    call = re.compile(r"\W{0,8}(?:\w+ = )?(?:\w+\.)*(\w+)\(((?:[^()]|\([^()]*\))*)\)(?: *(?:->|→)[^:]*$)?:?")
     # One letter is a name where a shape stands beside it, or beside the last of several.
     shape = r"(?: *:)?[ \t]*(?:\[|\([^()]*,)"
     begins = rf"\W{{0,8}}(?:(\w\w+)\W{{0,3}}[ \t]*[=:([]|(\w(?:\w*, *\w+)*)(?:\s+\[|{shape})|`(\w+)`)"
@@ -45,8 +49,11 @@ def about(names: list[str], text: str) -> Iterator[str]:
     for line in re.sub(r"(?<=[.;])\s+(?=`\w+`|\w+ \(\w+,)", "\n", text).splitlines():
         # What stands behind a call, and what it gives, is about what is called.
         line = re.sub(r"^\s*\w+\([\w, =]*\)(?: *(?:->|→) *(?:\w+|\([\w, ]+\)))? {2,}(?=\w)", "", line)
+        calls = call.match(line)
         named = re.match(begins, line)
-        if named or not line.strip():
+        if calls and calls[1] in own and not known.isdisjoint(re.findall(r"\w+", calls[2])):
+            mine, line = True, f"{calls[2]}; " * ("(" in calls[2]) + line[calls.end() :]
+        elif named or not line.strip():
             said = re.findall(r"\w+", " ".join(filter(None, named.groups()))) if named else ()
             mine = not known.isdisjoint(said)
         if mine:
