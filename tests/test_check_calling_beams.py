@@ -12,8 +12,8 @@ SOURCE = '''
 """
 merge(X, A, O, n): X is (l, c), A is (c, 3c) [q|k|v], O is (c, c), n heads.  Causal.
 every(X, A, O, n, m): the same of a batch X (b, l, c), where m (b,) are the true lengths; other rows are zero.
-Listen.forward(word (N,), hidden (N, H), enc (N, L, H), real (N, L)): one word each, where real is 1.0 for words and
-    0.0 for padding; L <= room.
+Listen.forward(word (N,), hidden (N, H), enc (N, L, H), src_mask (N, L)): one word each
+    src_mask is 1.0 for words, 0.0 for padding; L <= room.
 """
 import numpy as np
 import torch
@@ -42,11 +42,11 @@ class Listen(nn.Module):
         self.emb, self.ask, self.key, self.v = nn.Embedding(V, H), nn.Linear(2 * H, H), nn.Linear(H, H), nn.Linear(H, 1)
         self.place, self.cell, self.out = nn.Linear(2 * H, room), nn.GRUCell(2 * H, H), nn.Linear(H, V)
 
-    def forward(self, word, hidden, enc, real):
+    def forward(self, word, hidden, enc, src_mask):
         e = self.emb(word)
         both = torch.cat((e, hidden), 1)
         scores = self.v(torch.tanh(self.ask(both)[:, None] + self.key(enc)))[..., 0]
-        weights = scores.masked_fill(real == 0, -torch.inf).softmax(1)
+        weights = scores.masked_fill(src_mask == 0, -torch.inf).softmax(1)
         context = torch.bmm(weights[:, None], enc)[:, 0]
         return self.out(self.cell(torch.cat((e, context), 1), hidden)), weights
 
@@ -129,12 +129,12 @@ class Filled(nn.Module):
         return ((q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v).flatten(1)
 '''
 NAMES = ["every", "Listen", "Step", "Luong", "Memory", "Filled"]
-LINE = "scores.masked_fill(real == 0, -torch.inf).softmax(1)"
+LINE = "scores.masked_fill(src_mask == 0, -torch.inf).softmax(1)"
 KEYS = "self.v(torch.tanh(self.ask(both)[:, None] + self.key(enc)))[..., 0]\n        weights = " + LINE
 BOTH = [
-    ("every", "/ (c // n) ** 0.5", "/ c ** 0.5", "scale_d_model"),
-    ("Listen", KEYS, "self.place(both)[:, : enc.shape[1]]\n        weights = scores.softmax(1) * real",
-     {"additive_ignores_keys": "self.place", "mask_after_softmax": "* real"}),
+    ("every", "/ (c // n) ** 0.5", "/ c ** 0.5", "scale_dmodel"),
+    ("Listen", KEYS, "self.place(both)[:, : enc.shape[1]]\n        weights = scores.softmax(1) * src_mask",
+     {"additive_ignores_keys": "self.place", "mask_after_softmax": "* src_mask"}),
     ("Step", "masked_fill(blank", "masked_fill(~blank", "mask_inverted"),
     ("Luong", "torch.tanh(self.wc(torch.cat((context, out), -1)))", "self.wc(torch.cat((context, out), -1))",
      "luong_no_tanh_out"),

@@ -41,7 +41,7 @@ def about(names: list[str], text: str, own: Collection[str] = ()) -> Iterator[st
     own: what they are arguments of; what stands in its calls, and behind them, is about these names.
     """
     mine, known = False, {*names, *(name.capitalize() for name in names if len(name) > 2)}
-    call = re.compile(r"\W{0,8}(?:\w+ = )?(?:\w+\.)*(\w+)\(((?:[^()]|\([^()]*\))*)\)(?: *(?:->|→)[^:]*$)?:?")
+    call = re.compile(r"\W{0,8}(?:\w+ = )?(?:(\w+)\.)?(\w+)\(((?:[^()]|\([^()]*\))*)\)(?: *(?:->|→)[^:]*$)?:?")
     # One letter is a name where a shape stands beside it, or beside the last of several.
     shape = r"(?: *:)?[ \t]*(?:\[|\([^()]*,)"
     begins = rf"\W{{0,8}}(?:(\w\w+)\W{{0,3}}[ \t]*[=:([]|(\w(?:\w*, *\w+)*)(?:\s+\[|{shape})|`(\w+)`)"
@@ -51,8 +51,11 @@ def about(names: list[str], text: str, own: Collection[str] = ()) -> Iterator[st
         line = re.sub(r"^\s*\w+\([\w, =]*\)(?: *(?:->|→) *(?:\w+|\([\w, ]+\)))? {2,}(?=\w)", "", line)
         calls = call.match(line)
         named = re.match(begins, line)
-        if calls and calls[1] in own and not known.isdisjoint(re.findall(r"\w+", calls[2])):
-            mine, line = True, f"{calls[2]}; " * ("(" in calls[2]) + line[calls.end() :]
+        given = re.findall(r"(?:^|,)[ *]*(\w+)", re.sub(r"\([^()]*\)", "", calls[3])) if calls else []
+        # What is written large is a class, and may be another one.
+        mine_too = calls and calls[2] in own and (calls[1] in own or not (calls[1] or "")[:1].isupper())
+        if calls and mine_too and given and known.issuperset(given):
+            mine, line = True, f"{calls[3]}; " * ("(" in calls[3]) + line[calls.end() :]
         elif named or not line.strip():
             said = re.findall(r"\w+", " ".join(filter(None, named.groups()))) if named else ()
             mine = not known.isdisjoint(said)
