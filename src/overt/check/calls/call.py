@@ -423,6 +423,13 @@ def valued(given: Mapping[str, Spec], values: Mapping[str, Any], configs: Mappin
     return found
 
 
+def keeping(given: Mapping[str, Spec]) -> dict[str, Spec]:
+    """Arguments of calls that go on from each other: what was made for them, or is filled by them, is one in all."""
+    kept: dict[str, Spec] = {name: spec if "by" in spec else {"value": {}} for name, spec in given.items()
+                             if "by" in spec or spec.get("dict") == {}}  # fmt: skip
+    return {name: {**kept[name], "kept": name} if name in kept else spec for name, spec in given.items()}
+
+
 def placed(given: Mapping[str, Spec], interface: Interface) -> tuple[list[Spec], dict[str, Spec]]:
     """Arguments by position, as far as they follow each other, and those by name."""
     args: list[Spec] = []

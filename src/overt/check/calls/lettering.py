@@ -56,6 +56,10 @@ def lettered(
     ended = {s.axes[-1] for s in found.values() if s.sort == "ends" and len(s.axes) == 1}
     # What is first in some arrays alone are no samples, unless it is called so.
     first = {s.axes[0] for s in found.values() if not s.sort and len(s.axes) > 2}
+    # What all of several begin with are samples, where one of them has positions and a width beside it.
+    begins = {shape.axes[0] for shape in found.values()}
+    if not words and len(found) > 1 and len(first) == 1 and begins == first <= {"n", "N"}:
+        letters |= dict.fromkeys(begins, "B")
     # What is heads where more axes are is that where there are two.
     heading = {*named} | {axis for one in found.values() if len(one.axes) > 2 and not shapes.image(one.axes)
                           for axis in one.axes[:-1] if called(axis) == "H"}  # fmt: skip
@@ -206,6 +210,9 @@ def _letter(
                      for axis, letter in zip(shape.axes, own, strict=True))  # fmt: skip
         heads = (rank > 3 and not splits) or headed
         likely = ("D", "W", "U") if heads and sides is None else ("W", "U")
+    elif place == 0 and axis is None and constructor_role(shape.axes[0]) == "layers":
+        # A state of each layer stands at no position.
+        return None
     elif axis == "T" or place < rank - 1 or shape.sort:
         likely = ("S", "T") if shape.sort in ("mask", "0 and 1") and place == rank - 1 else ("T", "S")
     return next((letter for letter in likely if letter not in taken), None)

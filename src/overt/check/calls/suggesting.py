@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice, product
+from itertools import chain, islice, permutations, product
 from typing import Any
 
 from overt.check.calls.call import (
@@ -319,8 +319,10 @@ class Suggestions(Likely):
         told = shapes.shapes(text, names, held, alone=not self.makes)
         # What is said of nothing here may be documented where it is handed to.
         method = self.interface.description["method"] or self.interface.name
-        both = {**handed(self.interface.whole, method, names), **told}
-        told = both if not self.makes and {(name,) for name in names} <= both.keys() else told
+        module = self.interface.description.get("told", "")
+        both = {**handed(self.interface.whole, method, names, module), **told}
+        arrays = {(name,) for name in names if self.told(one[name]) not in VALUES}
+        told = both if not self.makes and arrays <= both.keys() else told
         # What two methods take under one name is documented by that.
         methods = "|".join(map(re.escape, self.interface.description.get("life", "").split(" then ")))
         bare = {name: re.sub(rf"_({methods})$", "", name) for name in names}
@@ -348,8 +350,8 @@ class Suggestions(Likely):
                 told[path] = replace(told[path], sort="whole")
         # What lies in an argument may be documented by the module alone.
         if lacking := [path for path in held if len(path) == 2 and path not in told]:
-            module = shapes.shapes(self.interface.description.get("told", ""), names, held, alone=False)
-            told |= {path: module[path] for path in lacking if path in module}
+            there = shapes.shapes(module, names, held, alone=False)
+            told |= {path: there[path] for path in lacking if path in there}
         found = contracted(source, self.interface.whole, names, told)
         # Cosines and sines that have a row for each position are these, whatever their axes are called.
         turning: dict[Path, str] = {(a.name,): kind for a in required if (kind := self.told(a)) in ("cosines", "sines")
@@ -454,6 +456,15 @@ class Suggestions(Likely):
                 for width in (lengths.W, *dict.fromkeys(wide[:_WIDTHS])):
                     for letter in own:
                         lengths = lengths.resized(letter, width)
+                    yield from self._completed(required, kinds, lengths)
+                # Or each another number that it was made with, rather one that is called alike.
+                words = [[axis.lower() for axis, one in self._words.items() if one == letter] for letter in ("W", *own)]
+                ways = permutations({n: name.lower() for name, n in self.named.items() if n > 1}.items(), len(words))
+                for way in sorted(islice(ways, _WAYS), key=lambda way: -sum(
+                    name.startswith(tuple(some)) for (_, name), some in zip(way, words, strict=True)
+                )):  # fmt: skip
+                    for letter, (n, _) in zip(("W", *own), way, strict=True):
+                        lengths = lengths.resized(letter, n)
                     yield from self._completed(required, kinds, lengths)
 
     def _completed(self, required: Sequence[Argument], kinds: Mapping[Path, str], lengths: Lengths) -> Iterator[Guess]:

@@ -278,6 +278,7 @@ class Candidate:
                 results.append(None)
                 continue
             if call.get("fresh"):
+                living.clear()
                 born.clear()
             if call.get("fresh") and message["handle"] is not None:
                 # What it keeps between calls is not kept by the instance.
@@ -424,7 +425,10 @@ def _method(thing: Any, name: str | None) -> Any:
     """What is called of a thing: itself, or its method, or several one after the other."""
     if not name or is_keras(type(thing)):
         return thing
-    return composed(type(thing), name, thing) if several(name) else getattr(thing, name)
+    if several(name):
+        return composed(type(thing), name, thing)
+    # What was told something before goes on with that.
+    return getattr(living[id(thing)][2] if id(thing) in living else thing, name)
 
 
 def _drained(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -441,7 +441,9 @@ def _lived(thing: Any, methods: Sequence[str], given: Mapping[str, Mapping[str, 
     many = any(told[last].names.values())
     names: list[Any] = [*range(next((len(x) for x in asked.values() if getattr(x, "ndim", 0)), 1) if many else 1)]
     parts = {name: parted(given[name]) for name in first}
-    numbers = [plain(x) for some in parts.values() for part in some for x in part.values()]
+    # Whole numbers too, such as one of samples.
+    numbers = [np.asarray(x) if type(x) is int else plain(x)
+               for some in parts.values() for part in some for x in part.values()]  # fmt: skip
     before = living.get(id(thing))
     if before is not None and len(before[3]) == len(names) and _alike(numbers, before[1]):
         *_, it, names = before

@@ -253,6 +253,8 @@ class _Judge(Blocks):
             self._reordered()
             return
         if self._keyless():
+            # Whatever the scores are, what becomes of them can be followed.
+            self._walk()
             self._made()
             return
         if core.place is None:

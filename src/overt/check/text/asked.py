@@ -14,7 +14,7 @@ from overt.check.text import numeric
 from overt.check.text.ends import JOINS, ends
 from overt.check.text.read import Read
 from overt.check.text.shapes import Path
-from overt.check.text.syntax import DEPTH, assigned, is_own, of_own, parameters_of, spelt, texts_in, walked
+from overt.check.text.syntax import DEPTH, assigned, drawn, is_own, of_own, parameters_of, spelt, texts_in, walked
 
 # Attributes that arrays have in one library or another.
 _OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
@@ -181,13 +181,10 @@ class _Asking:
         taken: dict[str, Path] = {}
         for node in nodes:
             if isinstance(node, ast.For | ast.comprehension):
-                some = {path for path in self._inside(node.iter) if len(path) == 1}
-                targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
-                over = node.iter.args if isinstance(node.iter, ast.Call) and len(node.iter.args) == len(targets) else []
-                for number, target in enumerate(targets):
-                    mine = self._inside(over[number]) if over else some
-                    if isinstance(target, ast.Name) and len(mine) == 1:
-                        taken[target.id] = next(iter(mine))
+                for target, over in drawn(node.target, node.iter):
+                    mine = {path for path in self._inside(over) if len(path) == 1}
+                    if len(mine) == 1:
+                        taken |= {n.id: next(iter(mine)) for n in ast.walk(target) if isinstance(n, ast.Name)}
 
         def of(node: ast.AST | None) -> Path | None:
             if isinstance(node, ast.Call) and node.args:

@@ -7,7 +7,7 @@ import inspect
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -35,9 +35,13 @@ def behind(source: str) -> str:
     return "\n".join(found)
 
 
-def about(names: list[str], text: str) -> Iterator[str]:
-    """What a text that is about several things says of these names: lines that begin with one, and what follows."""
+def about(names: list[str], text: str, own: Collection[str] = ()) -> Iterator[str]:
+    """What a text that is about several things says of these names: lines that begin with one, and what follows.
+
+    own: what they are arguments of; what stands in its calls, and behind them, is about these names.
+    """
     mine, known = False, {*names, *(name.capitalize() for name in names if len(name) > 2)}
+    call = re.compile(r"\W{0,8}(?:\w+ = )?(?:(\w+)\.)?(\w+)\(((?:[^()]|\([^()]*\))*)\)(?: *(?:->|→)[^:]*$)?:?")
     # One letter is a name where a shape stands beside it, or beside the last of several.
     shape = r"(?: *:)?[ \t]*(?:\[|\([^()]*,)"
     column = r"(\w+)[ \t]{2,}(?=\w)"
@@ -46,8 +50,14 @@ def about(names: list[str], text: str) -> Iterator[str]:
     for line in re.sub(r"(?<=[.;])\s+(?=`\w+`|\w+ \(\w+,)", "\n", text).splitlines():
         # What stands behind a call, and what it gives, is about what is called.
         line = re.sub(r"^\s*\w+\([\w, =]*\)(?: *(?:->|→) *(?:\w+|\([\w, ]+\)))? {2,}(?=\w)", "", line)
+        calls = call.match(line)
         named = re.match(begins, line)
-        if named or not line.strip():
+        given = re.findall(r"(?:^|,)[ *]*(\w+)", re.sub(r"\([^()]*\)", "", calls[3])) if calls else []
+        # What is written large is a class, and may be another one.
+        mine_too = calls and calls[2] in own and (calls[1] in own or not (calls[1] or "")[:1].isupper())
+        if calls and mine_too and given and known.issuperset(given):
+            mine, line = True, f"{calls[3]}; " * ("(" in calls[3]) + line[calls.end() :]
+        elif named or not line.strip():
             said = re.findall(r"\w+", " ".join(filter(None, named.groups()))) if named else ()
             mine = not known.isdisjoint(said)
         if mine:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from overt.check.text import shapes
+from overt.check.text.comments import about
 from overt.check.text.shapes import Path, Shape
 from overt.check.text.syntax import assigned, called, drawn, kept_calls, parameters_of, parsed, statements, walked
 
@@ -17,16 +17,14 @@ SEVERAL = "several"
 _CUTS = {"array_split", "split", "chunk", "tensor_split"}
 
 
-def handed(source: str, name: str, names: Sequence[str]) -> dict[Path, Shape]:
+def handed(source: str, name: str, names: Sequence[str], module: str = "") -> dict[Path, Shape]:
     """The shapes of arguments of one function of a source, by what is said of those that they become in others.
 
+    module: what their module says, where these say nothing themselves.
     What is handed on one by one, in a loop, has an axis for these in front.
     """
-    tree = parsed(source)
-    # Of several of one name, that of what is asked for comes first.
-    functions = {n.name: n for n in reversed([*statements(tree)]) if isinstance(n, ast.FunctionDef)}
-    functions = kept_calls(tree) | functions
-    own, found = functions.get(name), dict[Path, Shape]()
+    own, others = _called(source, name)
+    found = dict[Path, Shape]()
     if own is None:
         return found
     become = {one: (one, False) for one in names}
@@ -37,19 +35,46 @@ def handed(source: str, name: str, names: Sequence[str]) -> dict[Path, Shape]:
         for target, over in drawn(node.target, node.iter) if isinstance(node, ast.For | ast.comprehension) else ():
             if isinstance(target, ast.Name) and isinstance(over, ast.Name) and over.id in {*names, *pieces}:
                 become.setdefault(target.id, (pieces.get(over.id, over.id), over.id not in pieces))
-    for call in (n for n in walked(own) if isinstance(n, ast.Call)):
-        other = functions.get(called(call) or "")
-        text = ast.get_docstring(other) if other is not None and other is not own else None
-        if other is None or not text:
-            continue
+    for other, said, given in others:
         inner = parameters_of(other)
+        text = said or "\n".join(about(inner, module, {other.name}))
         told = shapes.shapes(text, inner, alone=False)
-        for one, value in chain(zip(inner, call.args, strict=False), ((str(k.arg), k.value) for k in call.keywords)):
+        for one, value in given:
             to, several = become.get(getattr(value, "id", ""), ("", False))
             if to and (one,) in told:
                 axes = told[one,].axes
                 found.setdefault((to,), replace(told[one,], axes=(SEVERAL, *axes) if several else axes))
     return found
+
+
+def told_of(source: str, name: str, argument: str) -> Iterator[str]:
+    """What is said where an argument of a function of a source is handed on as it is, to what calls it the same."""
+    own, others = _called(source, name)
+    names = (n for n in walked(own) if isinstance(n, ast.Name)) if own is not None else ()
+    made = {n.id for n in names if isinstance(n.ctx, ast.Store)}
+    for _, said, given in others if argument not in made else ():
+        if any(one == argument == getattr(value, "id", None) for one, value in given):
+            yield said
+
+
+def _called(
+    source: str, name: str
+) -> tuple[ast.FunctionDef | None, list[tuple[ast.FunctionDef, str, list[tuple[str, ast.expr]]]]]:
+    """A function of a source by its name, and others that it calls: what is said of each, and what each is given."""
+    tree = parsed(source)
+    # Of several of one name, that of what is asked for comes first.
+    functions = {n.name: n for n in reversed([*statements(tree)]) if isinstance(n, ast.FunctionDef)}
+    functions = kept_calls(tree) | functions
+    own, found = functions.get(name), []
+    for call in (n for n in walked(own) if isinstance(n, ast.Call)) if own is not None else ():
+        other = functions.get(called(call) or "")
+        if other is not None and other is not own:
+            named = ((str(k.arg), k.value) for k in call.keywords)
+            # A method is told of by its class too.
+            around = (n for n in tree.body if isinstance(n, ast.ClassDef) and other in n.body and own not in n.body)
+            said = "\n\n".join(filter(None, map(ast.get_docstring, (*around, other))))
+            found.append((other, said, [*zip(parameters_of(other), call.args, strict=False), *named]))
+    return own, found
 
 
 def _cut(value: ast.AST) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
+from overt.check.text.handed import told_of
 from overt.check.text.lines import makers_in
 from overt.check.text.meaning import meaning
 from overt.check.text.roles import role
@@ -57,6 +58,14 @@ class Hiding(Said):
             makers = makers_in(self.description.get("file"), own) if part == [own] and "bool" not in own else ()
             if any(re.search(_LOW, source) for source in makers):
                 return "additive"
+        # And so is what is said where it is handed on.
+        method = self.description["method"] or self.name
+        source = f"{self.description['source']}\n{self.description.get('reached', '')}"
+        texts = [text.lower() for text in told_of(source, method, found[0].name)]
+        said = {verdict for text in texts for line in re.split(ENDS, text)
+                if re.search(named, line) and (verdict := meaning(line, "bool" in text))}  # fmt: skip
+        if said:
+            return said.pop() if len(said) == 1 else None
         if re.search(r"keep|allow|visible|valid|attend", name):
             return "keep"
         if re.search(r"additive|bias|float", name):

@@ -89,7 +89,7 @@ class Lives:
         gives = {name: (one.fills | one.sets) & asked.reads
                  for name in others if _free(self.functions[name], one := self.told[name])}  # fmt: skip
         lacking = set().union(*gives.values()) & (self._empty | set().union(*(self.told[name].fills for name in gives)))
-        lacking -= asked.fills | asked.sets
+        lacking -= (asked.fills | asked.sets) - self._wanting(method)
         chain: list[str] = []
         while lacking:
             # What begins what it keeps needs nothing before it, and what takes less is asked for less.
@@ -110,7 +110,10 @@ class Lives:
         """Whether a method asks an object that was told something, and does not only throw that away."""
         told, chain = self.told.get(method), self.before(method)
         given = {name for one in chain for name in self.told[one].fills | self.told[one].sets}
-        return told is not None and not told.drops & given and bool(chain and _free(self.functions[method], told))
+        if told is None or told.drops & given or not chain or not _free(self.functions[method], told):
+            return False
+        return any(isinstance(n, ast.Yield) or getattr(n, "value", None) is not None
+                   for n in walked(self.functions[method]) if isinstance(n, ast.Return | ast.Yield))  # fmt: skip
 
     def adds(self, method: str) -> bool:
         """Whether a method puts something beside what is there, so that it may be called again and again."""
@@ -130,6 +133,16 @@ class Lives:
             bare = {target.id for target, value in pairs if isinstance(target, ast.Name) and _bare(value, set())}
             found |= {target.attr for target, value in pairs if is_own(target) and _bare(value, bare)}  # type: ignore[attr-defined]
         return found
+
+    def _wanting(self, method: str) -> set[str]:
+        """The attributes that are None when it is made, and of which a method never asks whether they are."""
+        made = [pair for name in {"__init__", "__post_init__"} & set(self.functions)
+                for node in walked(self.functions[name]) for pair in assigned(node)]  # fmt: skip
+        bare = {target.attr for target, value in made if is_own(target) and _none(value)}  # type: ignore[attr-defined]
+        nodes = [n for name in self.inner(method) for n in walked(self.functions[name])]
+        tests = [n.test for n in nodes if isinstance(n, ast.If | ast.IfExp | ast.Assert | ast.While)]
+        tests += [n for n in nodes if isinstance(n, ast.BoolOp | ast.Try)]
+        return bare - {n.attr for test in tests for n in ast.walk(test) if is_own(n)}  # type: ignore[attr-defined]
 
     def inner(self, method: str) -> set[str]:
         """A method, and what it calls of its own."""
@@ -262,6 +275,11 @@ def _bare(value: ast.AST, names: set[str]) -> bool:
             zero = any(isinstance(n, ast.Constant) and n.value == 0 for x in args for n in ast.walk(x))
             return _last(func) in {*_BY_NAME, "list", "deque", "set"} or (_last(func) in ("empty", "zeros") and zero)
     return False
+
+
+def _none(value: ast.AST) -> bool:
+    """Whether a value is none, or as many as there are names."""
+    return all(isinstance(x, ast.Constant) and x.value is None for x in getattr(value, "elts", [value]))
 
 
 def _last(node: ast.AST | None) -> str:

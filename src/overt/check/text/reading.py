@@ -17,6 +17,7 @@ from overt.check.text.syntax import (
     DEPTH,
     assigned,
     called,
+    drawn,
     family,
     is_own,
     kept_calls,
@@ -26,7 +27,6 @@ from overt.check.text.syntax import (
     parsed,
     spelt,
     statements,
-    taken,
     texts_in,
     walked,
 )
@@ -125,7 +125,8 @@ def _applied(own: ast.AST, names: Sequence[str]) -> tuple[dict[str, tuple[list[s
         # What holds all of a list is one.
         whole = value.args[0] if isinstance(value, ast.Call) and len(value.args) == 1 else value
         kept |= {ast.unparse(place): ast.unparse(whole)} if is_own(place) and ast.unparse(whole) in names else {}
-    loops = [pair for node in walked(own) if isinstance(node, ast.For | ast.comprehension) for pair in taken(node)]
+    loops = [pair for node in walked(own) if isinstance(node, ast.For | ast.comprehension)
+             for pair in drawn(node.target, node.iter)]  # fmt: skip
     each = {ast.unparse(one): kept[ast.unparse(of)] for one, of in loops if ast.unparse(of) in kept}
     called = each | kept
     calls = [node for node in walked(own) if isinstance(node, ast.Call) and ast.unparse(node.func) in called]

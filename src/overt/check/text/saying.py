@@ -35,7 +35,8 @@ class Said:
         source, method = self.description["source"], self.description.get("method")
         # What is said where that is defined which is called is said of it first.
         given = "" if method is None else self.description.get("body", "")
-        beside = about([a.name for a in self.arguments], self.description.get("told", ""))
+        own = {self.name, *(method or "").split(" then ")}
+        beside = about([a.name for a in self.arguments], self.description.get("told", ""), own)
         said = [[self.description["doc"]], texts(given), texts(source), beside]
         return "\n\n".join("\n".join(some) for some in said if some)
 

@@ -208,16 +208,6 @@ def assigned(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
             return [(target, value)]
 
 
-def taken(loop: ast.For | ast.comprehension) -> list[tuple[ast.expr, ast.expr]]:
-    """What a loop gives names to, and what each of these is taken from."""
-    match loop.target, loop.iter:
-        case ast.Tuple(elts=targets), ast.Call(func=ast.Name(id="zip"), args=iters):
-            return list(zip(targets, iters, strict=False))
-        case ast.Tuple(elts=[_, target]), ast.Call(func=ast.Name(id="enumerate"), args=[one, *_]):
-            return [(target, one)]
-    return [(loop.target, loop.iter)]
-
-
 def is_own(node: ast.AST) -> bool:
     """Whether it is an attribute of the instance."""
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.check.text.syntax import parameters_of, parsed, statements, taken, walked
+from overt.check.text.syntax import drawn, parameters_of, parsed, statements, walked
 
 _LENGTH = 5
 _FACTORS = (ast.Mult, ast.Div)
@@ -186,7 +186,7 @@ def _calls(nodes: list[ast.AST], held: set[str]) -> list[ast.Call]:
         _name(one) or ""
         for node in nodes
         if isinstance(node, ast.For)
-        for one, of in taken(node)
+        for one, of in drawn(node.target, node.iter)
         if any(_name(x) in held for x in ast.walk(of))
     )
     return [node for node in nodes if isinstance(node, ast.Call) and _name(node.func) in held]

@@ -85,7 +85,7 @@ class Caller:
                 prefix = "" if same else f"{number}_"
                 given, mine = calls.named(way.guess, self.face, prefix)
                 if way.keeps:
-                    given = {n: {**spec, "kept": n} if "by" in spec else spec for n, spec in given.items()}
+                    given = calls.keeping(given)
                 given = calls.valued(given, way.values, self.face.configs)
                 given |= {n: {"result": number - 1, "item": item} for n, item in way.back.items() if number}
                 args, kwargs = calls.placed(given, self.face)

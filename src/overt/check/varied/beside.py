@@ -48,6 +48,8 @@ class Made:
     guesses: dict[int, Guess] = field(default_factory=dict)
     # whole numbers that they hold, in their dictionaries too
     held: dict[int, dict[str, int]] = field(default_factory=dict)
+    # the shapes of their weights
+    shapes: dict[int, list[Any]] = field(default_factory=dict)
     # those that hold half as wide numbers unless they are told
     narrow: set[int] = field(default_factory=set)
 
@@ -62,7 +64,7 @@ class Made:
             self.guesses[reply["handle"]] = guess
             self.narrow |= {reply["handle"]} if reply["narrow"] else set()
             numbers = {name.partition(".")[2] or name: n for name, n in reply["numbers"].items() if type(n) is int}
-            self.held[reply["handle"]] = numbers
+            self.held[reply["handle"]], self.shapes[reply["handle"]] = numbers, reply["shapes"]
         return reply
 
     def of(self, caller: Caller) -> tuple[Guess, Interface] | None:
@@ -77,6 +79,10 @@ class Made:
         was = self.of(caller)
         reply = self.build(guess or was[0], values, **asked) if was is not None else {"error": None}
         return None if "error" in reply else replace(caller, handle=reply["handle"])
+
+    def alike(self, one: Caller, two: Caller) -> bool:
+        """Whether the weights of two instances have the same shapes."""
+        return self.shapes.get(one.handle or 0) == self.shapes.get(two.handle or 0)
 
     def numbers(self, caller: Caller) -> dict[str, int]:
         """Numbers and flags that the instance was made of."""

@@ -227,6 +227,9 @@ def _blocks(
             wide = wide.given(path, f"length of {along}") if ".".join(path) != name else wide
         for other, block in ((long, _LONG // 3), (wide, _LONG // 3), (guess, 2)):
             one = made.other(caller, {name: block}) if built else caller
+            if one is not None and not made.alike(one, caller):
+                # What makes other weights is a width, and no block of keys.
+                break
             way = Way(other, values={} if built else {name: block}, extra={"record": caller.face.intents})
             judged = one.ask([way])[0].judged if one is not None else {}
             faults = [fault for fault in judged.get("faults", ()) if fault["step"] != "scale"]

@@ -31,6 +31,7 @@ def _moved(caller: Caller, guess: Guess, findings: Findings, back: Mapping[str, 
     steps = []
     for number in range(2):
         kwargs, arrays = calls.named(guess, caller.face, f"{number} ")
+        kwargs = calls.keeping(kwargs)
         kwargs |= {name: {"result": 0, "item": item} for name, item in back.items() if number}
         args, kwargs = calls.placed(kwargs, caller.face)
         drawn = np.random.default_rng(_SEED + number)
@@ -87,7 +88,7 @@ def _last(caller: Caller, guess: Guess, back: Mapping[str, int], times: int = _T
 
     back: arguments that are given what came back; times: how many calls, or fewer where there is no room for so many.
     """
-    keeps = any(kind[:3] == "by " for _, kind in guess.kinds)
+    keeps = any("kept" in spec for spec in calls.keeping(calls.named(guess, caller.face)[0]).values())
     # What is told its place by a number is told the next one each time, and other words.
     kinds, words = dict(guess.kinds), [name for name, kind in guess.by_name.items() if kind == calls.WORD]
     places = [
