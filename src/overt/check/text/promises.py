@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from overt.check.text.comments import texts
+from overt.check.text.comments import aside, texts
 from overt.check.text.counting import counted
 from overt.check.text.hiding import ENDS, Hiding
 from overt.check.text.roles import role
@@ -213,6 +213,12 @@ class Promises(Hiding):
             label = rf"(?<![\w`'\"]){name}\b[`'\"]{{0,2}}\s*(\([^()]*\)|\[[^\[\]]*\])?\s*(:|--|—|–|=)"
             told = re.sub(rf"{label}(?s:.*?)(?=[.;](?!\n[ \t])\s|\n\s*\n|\n\s*\w+ *:|\Z)", "", told)
             told = re.sub(rf"[^.;]*\b(if|when|where|with|unless) (a |an |the )?{name}\b[^.;]*", "", told)
+        # Nor is what is said where such a thing is given.
+        left = {f"self.{row['name']}" for row in self.description["constructor"]
+                if not row["required"] and row["default"] in (None, False)}  # fmt: skip
+        left |= {a.name for a in self.arguments if not a.required and a.default in (None, False)}
+        for comment in aside(self.description["source"], left):
+            told = told.replace(comment.lower(), "")
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
         alone = not any(self.has(given) for given in ("mask", "padding", "lengths"))
         # What is said of every token of a model holds in what is made of it too, unless a mask for each query is given.
