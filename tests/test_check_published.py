@@ -1,4 +1,4 @@
-"""What published layers do that small ones do not: caches that comments speak of, keys that are shared among queries."""
+"""What published layers do: comments that speak of caches, keys that are shared among queries."""
 
 from __future__ import annotations
 
@@ -33,10 +33,26 @@ class Layer(nn.Module):
             s = s + hides
         p = s.softmax(-1)
         return (p @ v).transpose(1, 2).flatten(2)
+
+
+class Groups(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.scale = width**-0.5
+        self.ask, self.own, self.give, self.out = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, groups, pixels):
+        soft = (self.ask(groups) @ self.own(pixels).transpose(-2, -1) * self.scale).softmax(-2)
+        hard = torch.zeros_like(soft).scatter_(-2, soft.argmax(-2, keepdim=True), 1.0)
+        shared = hard - soft.detach() + soft
+        shared = shared / (shared.sum(-1, keepdim=True) + 1.0)
+        return self.out(shared @ self.give(pixels)), soft
 """
 
+LATER = "        # auto-regressive: what comes later is not seen\n        s = q @"
 BOTH = [
-    ("Layer", "        s = q @", "        # auto-regressive: what comes later is not seen\n        s = q @", "causal_missing"),
+    ("Layer", "        s = q @", LATER, "causal_missing"),
+    ("Groups", "        shared = shared / (shared.sum(-1, keepdim=True) + 1.0)\n", "", "softmax_axis_q"),
 ]  # fmt: skip
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
