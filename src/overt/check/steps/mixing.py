@@ -266,7 +266,9 @@ class Mixing(Masked):
         if constant(self.v.form, 1) and not constant(self.v.form) and not constant(self.k.form, 1):
             line = self.operations[self.core.mix.number].line
             self.fail("values", UNKNOWN, line, "What is mixed for a query is the same for all keys.")
-        if self.intended.get("memory") and values and values == queries and not values & keys:
+        # What is learned may ask what is given, whichever of both stands first in the product.
+        apart = values == queries and not values & keys and any(one.startswith("argument") for one in keys)
+        if self.intended.get("memory") and apart:
             source = self.v.source
             line = self.operations[self.core.mix.number if source is None else source].line
             says = "The values come from what the queries come from, and the keys from something else."

@@ -89,7 +89,7 @@ class Promises(Hiding):
             "own weights": bool(re.search(r"\bq_\{?(\w)\b.{0,12}\bk_\{?\1(\b|\^).{0,60}\bv_\{?\1\b", self._module_prose)),
             "by root": bool(re.search(r"/ ?\(?(sqrt|√|root of)|divided by (the )?(sqrt|√|(square )?root)", self._module_prose)),
             # Keys and values are said to have one source.
-            "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|cross", told)),
+            "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|(?<!a)cross", told)),
             # Sukhbaatar et al. 2015 (arXiv:1503.08895) and Miller et al. 2016 (arXiv:1606.03126).
             "reads memories": bool(re.search(r"memory networks?\b|\bmemn2n\b|\bkey-value memor|\bbags? of words\b", around)),
             # Of keys and values, or of all.
