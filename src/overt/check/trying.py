@@ -100,7 +100,7 @@ def _judge(looking: Looking, findings: Findings) -> None:
     beside.grouped(made, caller, guess, findings)
     facts = [told["facts"] for told in (one.judged, *other)]
     beside.scaled(made, caller, guess, facts, findings)
-    beside.filled(caller, guess, facts, findings)
+    beside.filled(caller, guess, ran_with, facts, findings)
     raw = made.training(caller)
     probe(caller, guess, masks, one.judged["facts"], findings, ran_with, raw or caller)
     samples.windows(caller, masks, findings)

@@ -174,7 +174,9 @@ def tempered(scores: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray
     if not (many > 1).any() or int((many[many > 1] - 1).sum()) < 4 or not (x**2).sum() > 1e-12:
         return None
     factor = float((logs * x).sum() / (x**2).sum())
-    return (factor, kept) if np.abs(logs - factor * x).max() < 1e-5 * (1 + np.abs(logs).max()) and factor else None
+    # Weights that are all one are made of no scores.
+    varied = np.abs(factor * x).max() > 1e-9
+    return (factor, kept) if varied and np.abs(logs - factor * x).max() < 1e-5 * (1 + np.abs(logs).max()) else None
 
 
 def mixed_of(operation: Operation, data: list[bool]) -> list[int]:

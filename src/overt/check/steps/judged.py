@@ -81,6 +81,8 @@ class State:
         self.softmax_line: Line | None = None
         # what divides by sums
         self.normaliser: int | None = None
+        # whether rows of weights were divided by what grows with their sums
+        self.shared = False
         # where what is subtracted from the scores is not one number for each row
         self.shifted: Line | None = None
         self.learned = self.fitted = self.exponential = False

@@ -96,6 +96,10 @@ class Mixing(Masked):
             self.note(
                 "softmax", "not tried", "each key is shared among learned queries, as in pooling by clusters", line
             )
+        elif known and mistake in ("softmax_axis_q", "softmax_axis_head_or_batch") and self._shares(sums):
+            self.note(
+                "softmax", "held", "queries, or heads, compete, and each divides by what it has of the keys", line
+            )
         elif known and mistake is not None:
             # One maximum for all is right where all are summed; of what is divided by its sum, no scale is left.
             self.forget("global_max", *(["scale"] if mistake == "no_exp_norm" else []))
@@ -144,6 +148,10 @@ class Mixing(Masked):
                 "softmax", UNKNOWN, line, "The weights are no softmax of the scores over the keys.", right[live],
                 self.weights[live],
             )  # fmt: skip
+
+    def _shares(self, sums: np.ndarray) -> bool:
+        """Whether weights, or the mixed values, are divided by their sums over the keys, or by these and a number."""
+        return self.shared or self._divided(sums) not in (None, self.operations[self.core.mix.number])
 
     def _unseen(self) -> bool:
         """Whether what hides keys was not seen, as in masked arrays of NumPy: no step has a score of -inf."""
@@ -258,7 +266,9 @@ class Mixing(Masked):
         if constant(self.v.form, 1) and not constant(self.v.form) and not constant(self.k.form, 1):
             line = self.operations[self.core.mix.number].line
             self.fail("values", UNKNOWN, line, "What is mixed for a query is the same for all keys.")
-        if self.intended.get("memory") and values and values == queries and not values & keys:
+        # What is learned may ask what is given, whichever of both stands first in the product.
+        apart = values == queries and not values & keys and any(one.startswith("argument") for one in keys)
+        if self.intended.get("memory") and apart:
             source = self.v.source
             line = self.operations[self.core.mix.number if source is None else source].line
             says = "The values come from what the queries come from, and the keys from something else."

@@ -135,6 +135,13 @@ class Walk(State):
     def _told(self, step: Step, rest: Sequence[Any]) -> bool:
         """What a step of a kind comes to; whether those after it are to be told."""
         kind, x, y, raw = step.kind, step.x, step.y, self.phase == "raw"
+        if self.phase == "prob" and _shared(x, y):
+            self.shared, whole = True, close(x, np.round(x), 0, 1e-6)
+            if whole:
+                # Each key was given to one query.
+                self.strange.clear()
+            if whole or kind.name != "normalise":
+                return True
         if (
             raw
             and kind.name in ("scale", "rowscale", "normalise")
@@ -517,6 +524,24 @@ def _levelled(weights: np.ndarray, final: np.ndarray) -> bool:
     mine, made = weights - mean, final - mean
     share = float((mine * made).sum() / max(float((mine * mine).sum()), 1e-12))
     return 1e-6 < share < 1 - 1e-6 and close(made, share * mine, 1e-4, 1e-6)
+
+
+def _shared(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether each row was divided by a number that is the larger the more it sums to, and none sums to more than 1."""
+    sums, shares = x.sum(1), y.sum(1)
+    live = sums > 1e-6
+    with np.errstate(all="ignore"):
+        by = np.where(live, sums / shares, 1.0)
+    grows = np.diff(by[live][np.argsort(sums[live])])
+    return bool(
+        (x > -1e-6).all()
+        and np.ptp(sums) > 1e-3
+        and (grows >= -1e-6).all()
+        and (grows > 1e-6).any()
+        and (shares[live] > 0).all()
+        and (shares < 1 + 1e-4).all()
+        and np.allclose(x / by[:, None], y, rtol=1e-4, atol=1e-6)
+    )
 
 
 def _whole(x: np.ndarray) -> bool:

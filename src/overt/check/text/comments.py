@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any
 
-from overt.check.text.syntax import parsed
+from overt.check.text.syntax import parsed, statements
 from overt.check.text.usage import definition, scope, source_of
 
 
@@ -62,6 +62,34 @@ def about(names: list[str], text: str, own: Collection[str] = ()) -> Iterator[st
             mine = not known.isdisjoint(said)
         if mine:
             yield line
+
+
+def aside(source: str, names: set[str]) -> list[str]:
+    """Comments in branches that are taken only where one of these names is given, and those that stand above them."""
+    lines, found = source.splitlines(), list[str]()
+    for node in (n for n in statements(parsed(source)) if isinstance(n, ast.If)):
+        given = _given(node.test, names)
+        # The lines between these, counted from 1.
+        before, last = (
+            (node.lineno, node.body[-1]) if given else (node.body[-1].end_lineno or 0, (node.orelse or [node])[-1])
+        )
+        while given and lines[before - 2].lstrip().startswith("#"):
+            before -= 1
+        found += [] if given is None else re.findall(r"#(.*)", "\n".join(lines[before - given : last.end_lineno]))
+    return found
+
+
+def _given(test: ast.expr, names: set[str]) -> bool | None:
+    """Whether one of these names is given wherever a test holds, or (False) wherever it does not."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=several):
+            return True if True in [_given(one, names) for one in several] else None
+        case ast.UnaryOp(op=ast.Not(), operand=one):
+            given = _given(one, names)
+            return None if given is None else not given
+        case ast.Compare(left=one, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
+            return isinstance(op, ast.IsNot) if ast.unparse(one) in names else None
+    return True if ast.unparse(test) in names else None
 
 
 def around(thing: Any) -> str:

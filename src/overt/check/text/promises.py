@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from overt.check.text.comments import texts
+from overt.check.text.comments import aside, texts
 from overt.check.text.counting import counted
 from overt.check.text.hiding import ENDS, Hiding
 from overt.check.text.roles import role
@@ -89,7 +89,7 @@ class Promises(Hiding):
             "own weights": bool(re.search(r"\bq_\{?(\w)\b.{0,12}\bk_\{?\1(\b|\^).{0,60}\bv_\{?\1\b", self._module_prose)),
             "by root": bool(re.search(r"/ ?\(?(sqrt|√|root of)|divided by (the )?(sqrt|√|(square )?root)", self._module_prose)),
             # Keys and values are said to have one source.
-            "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|cross", told)),
+            "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|(?<!a)cross", told)),
             # Sukhbaatar et al. 2015 (arXiv:1503.08895) and Miller et al. 2016 (arXiv:1606.03126).
             "reads memories": bool(re.search(r"memory networks?\b|\bmemn2n\b|\bkey-value memor|\bbags? of words\b", around)),
             # Of keys and values, or of all.
@@ -222,6 +222,12 @@ class Promises(Hiding):
             label = rf"(?<![\w`'\"]){name}\b[`'\"]{{0,2}}\s*(\([^()]*\)|\[[^\[\]]*\])?\s*(:|--|—|–|=)"
             told = re.sub(rf"{label}(?s:.*?)(?=[.;](?!\n[ \t])\s|\n\s*\n|\n\s*\w+ *:|\Z)", "", told)
             told = re.sub(rf"[^.;]*\b(if|when|where|with|unless) (a |an |the )?{name}\b[^.;]*", "", told)
+        # Nor is what is said where such a thing is given.
+        left = {f"self.{row['name']}" for row in self.description["constructor"]
+                if not row["required"] and row["default"] in (None, False)}  # fmt: skip
+        left |= {a.name for a in self.arguments if not a.required and a.default in (None, False)}
+        for comment in aside(self.description["source"], left):
+            told = told.replace(comment.lower(), "")
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
         alone = not any(self.has(given) for given in ("mask", "padding", "lengths"))
         # What is said of every token of a model holds in what is made of it too, unless a mask for each query is given.

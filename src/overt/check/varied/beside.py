@@ -316,13 +316,18 @@ def _unscaled(found: dict[str, Any], known: Collection[str] = ()) -> dict[str, A
     return found | kept
 
 
-def filled(caller: Caller, guess: Guess, told: Sequence[Mapping[str, Any]], findings: Findings) -> None:
+def filled(
+    caller: Caller, guess: Guess, ways: Sequence[Way], told: Sequence[Mapping[str, Any]], findings: Findings
+) -> None:
     """Keys of zeros that fill something up and have weight: as many of them as lengths make room for.
 
-    told: facts of the call, and of it with other lengths.
+    ways: calls with what may be left out; told: facts of the call, and of it with other lengths.
     """
     blank = next((facts["blank"] for facts in told if facts.get("blank")), None)
-    if blank is None:
+    masks = {a.name for a in caller.face.arguments if a.role == "mask"}
+    given = {str(path[0]) for one in (guess, *(way.guess for way in ways)) for path, _ in one.kinds}
+    if blank is None or (masks and not masks & given):
+        # A mask that is none of the positions is made of what is filled up, and may hide that.
         return
     letter = "S" if any("S" in calls.axes_of(kind) for _, kind in guess.kinds) else "T"
     longer = [guess.sized(**{letter: guess.lengths.axis(letter) + n}) for n in (1, 2)]
