@@ -31,14 +31,14 @@ from overt.torch.record.functions import (
     SHIFTS,
     SLIGHT,
     SOFTMAX,
-    SPELLED,
     VIEWS,
     name_of,
     parts,
+    spells,
     tensors,
 )
 from overt.torch.record.kernel import SILENT
-from overt.torch.record.mixing import ADDED, Axes, Role, axes, swapped, unfolded, used
+from overt.torch.record.mixing import ADDED, Axes, Role, axes, swapped, totals, unfolded, used
 from overt.torch.record.origins import Origins, learned
 from overt.torch.record.softmaxes import Softmax, Use, Weights, onward
 from overt.torch.record.undropped import DROPOUT, Undropped
@@ -88,7 +88,8 @@ class Follower:
         if name in LEAVES:
             self._leave(place, name, args[0])
             return None
-        if (name in SPELLED or name in LOGS) and not any(map(self._entry, tensors(args))):
+        spelled = spells(name, args, kwargs)
+        if (spelled or name in LOGS) and not any(map(self._entry, tensors(args))):
             self._spell(place, name, args, kwargs, result)
             return None
         if not (self._known or self._aside):
@@ -123,7 +124,7 @@ class Follower:
         sources = sorted((x for x in given if self._entry(x)), key=lambda x: self._weights(x) is None)
         if not sources:
             return None
-        if name in SPELLED and self._weights(sources[0]) is None:
+        if spelled and self._weights(sources[0]) is None:
             # To add them up is not yet to mix by them.
             sums, root = name == "logsumexp", self._root(sources[0])
             softmax = Softmax(place, sums, spelled=not sums, lost=name, root=root, aside=sums)
@@ -217,6 +218,8 @@ class Follower:
     def _onward(self, place: Any, name: str, result: Tensor, sources: Sequence[Tensor]) -> None:
         """Note what weights are after a function that is not followed."""
         found = [x for x in map(self._weights, sources) if x is not None]
+        if "add" in name:
+            found.sort(key=lambda x: x.form != "total")
         if found[0].softmax.scored and not found[0].again:
             return
         if form := onward(place, name, found, sources[0], result, self._open(found[0])):
@@ -299,6 +302,10 @@ class Follower:
         operands = list(tensors((*args, *(x for key, x in kwargs.items() if key != "out"))))
         factors = operands[-2:]
         if len(factors) < 2:
+            # Of one tensor axes are moved, or summed over.
+            if factors and self._entry(factors[0]):
+                kind = name if result.numel() == factors[0].numel() else "sum"
+                self._pass_on(place, kind, torch.einsum, args, kwargs, result, factors)
             return None
         written = equation(name, args, kwargs, *factors)
         for i, factor in enumerate(factors):
@@ -307,7 +314,13 @@ class Follower:
                 continue
             found = None
             if weights.form or weights.softmax.normal is not None:
-                self._meet(place, name, factor, operands, result)
+                letters = terms(name, written, factors[0], factors[1], result)
+                sums = weights.softmax.normal is False and totals(letters, factors[1 - i], 1 - i)
+                if sums != "all":
+                    self._meet(place, name, factor, operands, result)
+                if sums:
+                    self._note(result, replace(weights, values=result.detach(), form="total"))
+                    return None
                 continue
             if weights.softmax.spelled:
                 weights.softmax.scored = True

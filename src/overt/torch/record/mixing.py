@@ -80,6 +80,19 @@ def axes(name: str, equation: str | None, shapes: Sequence[tuple[int, ...]], pla
     )
 
 
+def totals(letters: Sequence[str] | None, values: Tensor, place: int) -> str:
+    """Whether a product only adds up what is mixed, "all" of it or "some", for there the values are all the same.
+
+    Where they are 0 it leaves something out.
+    """
+    summed = [] if letters is None else [i for i, a in enumerate(letters[place]) if a not in letters[2]]
+    if len(summed) != 1 or not values.numel() or values.is_meta:
+        return ""
+    largest = values.amax(summed)
+    alike = ((values == largest.unsqueeze(summed[0])) | (values == 0)).all(summed[0]) & (largest > 0)
+    return "all" if bool(alike.all()) else "some" if bool(alike.any()) else ""
+
+
 def ordered(x: Tensor, order: np.ndarray) -> Tensor:
     """(N, …) as (B, H, …), a view if that is possible."""
     B, H = order.shape

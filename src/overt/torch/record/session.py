@@ -356,7 +356,7 @@ class Session:
                 continue
             after = f"{softmax.lost} changes its weights" if softmax.lost else "its weights met no values"
             why = f"after its softmax, {after}, which is not understood"
-            if softmax.lost in SPELLED:
+            if softmax.spelled or softmax.lost in SPELLED:
                 why = f"it spells out its softmax by {softmax.lost}, which is not followed"
             elif softmax.infinite:
                 why = (

@@ -105,10 +105,13 @@ def onward(place: Any, name: str, found: Sequence[Weights], before: Tensor, afte
         return "spread"
     if not more:
         return ""
-    if all(x == "total" for x in forms) or (name in _SUMS and softmax.normal is False and not any(forms)):
+    if forms == ["total"] or (name in _SUMS and softmax.normal is False and not spread):
         return "total"
-    # What ``exp`` gave, and is something else before it is divided, is no softmax.
-    return "" if softmax.normal is False else "changed"
+    # Blocks of keys are added up, and so are their totals.
+    if forms[0] == "total" and "add" in name:
+        return "total"
+    # What ``exp`` gave, and is negative before it is divided, is no softmax.
+    return "" if softmax.normal is False and bool((after < 0).any()) else "changed"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,118 @@
+"""overt.record on softmaxes whose sums come late, on weights that are put together, and on those that come back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import overt
+from overt.errors import RecordingError
+from test_record_missed import Other, added, divided
+from test_record_own import AT, B, CAUSAL, D, H, Model, Own, T, W, X, build, plain, scores
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+ONES = torch.ones(T, 1)
+
+
+def raised(q: Tensor, k: Tensor) -> Tensor:
+    s = added(q, k)
+    return (s - s.amax(-1, keepdim=True)).exp()
+
+
+def in_blocks(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Blocks of keys, as flash attention takes them."""
+    largest, total, y = torch.full((B, H, T, 1), -math.inf), torch.zeros(B, H, T, 1), torch.zeros(B, H, T, D)
+    for k, v in zip(k.split(4, 2), v.split(4, 2), strict=True):
+        s = added(q, k)
+        more = torch.maximum(largest, s.amax(-1, keepdim=True))
+        e, shrunk = (s - more).exp(), (largest - more).exp()
+        total, y, largest = total * shrunk + e.sum(-1, keepdim=True), y * shrunk + e @ v, more
+    return y / total
+
+
+def by(change: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    """What ``exp`` gave is changed before it is divided by its sum."""
+    return lambda q, k, v: divided(change(raised(q, k)))[..., -T:] @ v
+
+
+def into(e: Tensor) -> Tensor:
+    found = torch.zeros(B, H, T, T + 2)
+    found[..., 2:] = e
+    return found
+
+
+LATE: dict[str, Callable[..., Tensor]] = {
+    "a product with ones": lambda q, k, v: (lambda e: e @ v / (e @ ONES))(raised(q, k)),
+    "ones and a mask": lambda q, k, v: (lambda e, m: e @ (v * m) / (e @ m))(raised(q, k), (AT < 9).float()[:, None]),
+    "ones beside values": lambda q, k, v: (lambda y: y[..., :-1] / y[..., -1:])(
+        raised(q, k) @ functional.pad(v, (0, 1), value=1.0)
+    ),
+    "a sum by einsum": lambda q, k, v: (lambda e: e @ v / torch.einsum("bhts->bht", e)[..., None])(raised(q, k)),
+    "blocks": in_blocks,
+    "a sink": by(lambda e: torch.cat([torch.ones(B, H, T, 1), e], -1)),
+    "padded": by(lambda e: functional.pad(e, (1, 0), value=1.0)),
+    "put into zeros": by(into),
+    "gathered": by(lambda e: e.gather(-1, AT.flip(0).expand_as(e))),
+    "shifted": by(lambda e: e + 1e-6),
+    "a mean of heads": by(lambda e: e.mean(1, keepdim=True)),
+    "pow": lambda q, k, v: divided(torch.pow(2, added(q, k))) @ v,
+    "a power of a tensor": lambda q, k, v: divided(torch.tensor(math.e) ** added(q, k)) @ v,
+    "special": lambda q, k, v: divided(torch.special.exp2(added(q, k))) @ v,
+    "special log_softmax": lambda q, k, v: torch.special.log_softmax(added(q, k), -1).exp() @ v,
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_sums_that_come_late_are_told(name: str) -> None:
+    model = build(plain, LATE[name])
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    assert (rec.names, rec.without, list(rec.unseen)) == (["layers.0"], [], ["layers.1"])
+    assert rec.unseen["layers.1"].startswith("a softmax of no product weighs a sum")
+
+
+POWERS: dict[str, Callable[[Tensor], Tensor]] = {
+    "pow": lambda s: torch.pow(2, s),
+    "a tensor": lambda s: torch.tensor(2.0) ** s,
+    "float_power": lambda s: torch.float_power(2, s).float(),
+    "special": torch.special.exp2,
+}
+
+
+@pytest.mark.parametrize("name", POWERS)
+def test_powers_of_scores_are_a_softmax_spelled_out(name: str) -> None:
+    model = build(plain, lambda q, k, v: divided(POWERS[name](scores(q, k))) @ v)
+    with torch.no_grad(), pytest.raises(RecordingError, match=r"layers\.1: it spells out its softmax by"):
+        with overt.record(model):
+            model(X)
+
+
+def root(x: Tensor) -> Tensor:
+    return x * x.pow(2).mean(-1, keepdim=True).rsqrt()
+
+
+def decay() -> Tensor:
+    return torch.exp(-0.1 * (AT[:, None] - AT)).tril()
+
+
+PLAIN: dict[str, Callable[[Other, Tensor], Tensor]] = {
+    "decay": lambda own, x: root(decay() @ own.one(x)),
+    "decay, normalised": lambda own, x: functional.normalize(decay() @ own.one(x), dim=-1),
+    "decay by powers": lambda own, x: root(torch.tensor(0.9) ** (AT[:, None] - AT).clamp(0).float() @ own.one(x)),
+    "a generalised mean": lambda own, x: x + x.abs().pow(own.codes[0, :1]).mean(1, keepdim=True),
+    "gates": lambda own, x: (lambda y: (y @ y.mT).mean(-1, keepdim=True) * x)(root(x * own.one(x).exp())),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_exp_gave_is_no_softmax_without_its_sum(name: str) -> None:
+    torch.manual_seed(0)
+    model = Model(Own(plain), Other(PLAIN[name])).eval()
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    assert (rec.names, rec.unseen) == (["layers.0"], {})
