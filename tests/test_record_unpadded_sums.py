@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -116,3 +118,63 @@ def test_what_exp_gave_is_no_softmax_without_its_sum(name: str) -> None:
     with torch.no_grad(), overt.record(model) as rec:
         model(X)
     assert (rec.names, rec.unseen) == (["layers.0"], {})
+
+
+class Again(nn.Module):
+    """A layer that runs several times, and uses its first weights each time."""
+
+    def __init__(self, use: Callable[[Tensor], Tensor], score: Callable[..., Tensor] = scores, n: int = 3) -> None:
+        super().__init__()
+        self.layer, self.use, self.score, self.n = Given(), use, score, n
+
+    def forward(self, x: Tensor, w: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        for _ in range(self.n):
+            y, w = self.layer(x, self.score if w is None else self.use(w))
+            x = x + y
+        return x, w
+
+
+class Given(Own):
+    def __init__(self) -> None:
+        super().__init__(plain)
+
+    def forward(self, x: Tensor, w: Any) -> tuple[Tensor, Tensor]:
+        q, k, v = self.split(x)
+        w = w if isinstance(w, Tensor) else w(q, k).softmax(-1)
+        return self.out((w @ v).transpose(1, 2).flatten(2)), w
+
+
+@pytest.mark.parametrize("score", [scores, added])
+@pytest.mark.parametrize("use", [lambda w: w, lambda w: w * 0.5, lambda w: w.detach().clone()])
+def test_weights_that_the_same_module_uses_in_a_later_call_are_recorded(use: Any, score: Any) -> None:
+    torch.manual_seed(0)
+    model = Again(use, score)
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    q, k, _ = model.layer.split(X)
+    expected = score(q, k).softmax(-1).detach()
+    assert (rec.names, rec.unseen) == (["layer", "layer#2", "layer#3"], {})
+    for name in rec:
+        np.testing.assert_allclose(rec[name].weights, expected, atol=1e-6)
+        expected = use(expected)
+
+
+def test_weights_that_a_later_run_is_given_are_recorded() -> None:
+    torch.manual_seed(0)
+    model = Again(lambda w: w, n=1)
+    with torch.no_grad(), overt.record(model) as rec:
+        x, w = model(X)
+        model(x, w)
+    first, second = rec.calls("layer")
+    np.testing.assert_array_equal(np.asarray(first.weights), second.weights)
+    np.testing.assert_allclose(first.weights, w, atol=1e-6)
+    assert rec.unseen == {}
+
+
+@pytest.mark.parametrize("score", [scores, added])
+def test_weights_that_the_same_module_changes_and_uses_later_are_told(score: Any) -> None:
+    torch.manual_seed(0)
+    model = Again(lambda w: w.mean(1, keepdim=True), score, 2)
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    assert (rec.names, rec.unseen) == (["layer"], {"layer": "weights that were used before weigh a sum"})

@@ -49,7 +49,9 @@ _Known = dict[int, tuple[weakref.ref[Tensor], Weights | None, Product | None]]
 class Follower:
     """What became of scores and weights; holds on to no tensor that its owner has let go."""
 
-    def __init__(self) -> None:
+    def __init__(self, ran: Mapping[Any, int] | None = None) -> None:
+        """ran: how often each place has run."""
+        self._ran = {} if ran is None else ran
         self.origins = Origins()
         self._undropped = Undropped()
         # Sums over positions, one for each feature of a map: all of an attention, or the first half of a linear one.
@@ -168,7 +170,12 @@ class Follower:
                 weights.softmax.given = True
         found, self._softmaxes = self._softmaxes, []
         self._known.clear()
-        self._aside.clear()
+        # Somebody may keep weights for another run.
+        for key, (_, weights, _) in list(self._aside.items()):
+            if weights is None or not weights.again:
+                del self._aside[key]
+            elif weights.softmax not in self._softmaxes:
+                self._softmaxes.append(weights.softmax)
         # Scores of which the softmax is followed may be looked at as well.
         followed = {id(x.root) for x in found if x.followed and x.root is not None}
         return (
@@ -214,6 +221,10 @@ class Follower:
         if softmax.chooses is None:
             softmax.chooses = softmax.source is not None and self.origins.mapped(*softmax.source)
         return weights.again or not (softmax.scored or softmax.chooses)
+
+    def _turn(self, place: Any) -> tuple[Any, int]:
+        """A place, and which of its runs this is."""
+        return place, self._ran.get(place, 0)
 
     def _onward(self, place: Any, name: str, result: Tensor, sources: Sequence[Tensor]) -> None:
         """Note what weights are after a function that is not followed."""
@@ -310,7 +321,7 @@ class Follower:
         written = equation(name, args, kwargs, *factors)
         for i, factor in enumerate(factors):
             weights = self._weights(factor)
-            if weights is None or place in weights.softmax.users * weights.again:
+            if weights is None or self._turn(place) in weights.softmax.users * weights.again:
                 continue
             found = None
             if weights.form or weights.softmax.normal is not None:
@@ -346,7 +357,7 @@ class Follower:
                 self._lose(factor, name)
                 continue
             self._note(factor, replace(weights, values=factor.detach(), again=True))
-            weights.softmax.users += (place,)
+            weights.softmax.users += (self._turn(place),)
             weights.softmax.piece |= piece
             return self._used(place, name, written, factors, i, weights, found, result)
         for x in operands[:-2]:
@@ -381,7 +392,7 @@ class Follower:
         ):
             self._lose(x, name)
             self._onward(place, name, result, [x])
-        elif weights.form != "spread" and place not in weights.softmax.users * weights.again:
+        elif weights.form != "spread" and self._turn(place) not in weights.softmax.users * weights.again:
             weights.softmax.summed = weights.softmax.summed or place
 
     def _multiplied(

@@ -53,7 +53,7 @@ class Session:
         self._keeper, self._replace, self._check = keeper, compute == "overt", check
         self._chosen = _chooser(layers)
         self._watch = Watch(model)
-        self._follower = Follower()
+        self._follower = Follower(self._watch.ran)
         self._context = ExitStack()
         self._tap = Tap()
         # Whether attention that runs now is one that an interface has described.
@@ -347,7 +347,7 @@ class Session:
                 self._miss(names[module], "a softmax of scores in a method that is not called as a module is")
                 continue
             if softmax.doubtful:
-                by, what = softmax.lost, "weights that were used before weigh" if softmax.scored else _DOUBTFUL
+                by, what = softmax.lost, "weights that were used before weigh" if softmax.users else _DOUBTFUL
                 changed = "" if by is None or weighs(by) else f", with {by} on the way"
                 self._miss(names[softmax.summed], f"{what} a sum{changed}")
                 continue

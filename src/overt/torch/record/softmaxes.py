@@ -27,7 +27,7 @@ class Softmax:
     summed: where they, or what was made of them, weighed a sum that is not recorded.
     spelled: whether it is what ``exp`` gave of scores, which is no softmax before it mixes.
     normal: whether what ``exp`` gave of anything else was divided by a sum of itself; None for any other softmax.
-    users: where its weights mixed values.
+    users: where its weights mixed values, and in which of the runs there.
     source: where its input comes from, if that is no scores, and along which axis it runs.
     chooses: whether that axis holds features of a map, as where a router chooses experts; None where nobody asked.
     infinite: whether weights that met a product are not all finite.
@@ -48,7 +48,7 @@ class Softmax:
     lost: str | None = None
     root: Product | None = None
     aside: bool = False
-    users: tuple[Any, ...] = ()
+    users: tuple[tuple[Any, int], ...] = ()
     source: tuple[Origin, int] | None = None
     chooses: bool | None = None
 

@@ -72,7 +72,8 @@ class Watch:
         self.stack: list[nn.Module] = []
         self.current: Pass | None = None
         self.elsewhere: set[str] = set()
-        self.ran: set[nn.Module] = set()
+        # How often each has run.
+        self.ran: dict[nn.Module, int] = {}
         # Padded positions of encoders that run, where torch would take them out if nobody watched.
         self._padded: dict[nn.Module, Tensor] = {}
         self._finished: Callable[[Any], None] | None = None
@@ -136,7 +137,7 @@ class Watch:
     def idle(self, module: nn.Module) -> bool:
         """Whether nothing of a module ran that may attend, though there is some."""
         inside = set(module.modules())
-        return self.ran.isdisjoint(inside) and not inside.isdisjoint(self._watched)
+        return inside.isdisjoint(self.ran) and not inside.isdisjoint(self._watched)
 
     @cached_property
     def _methods(self) -> set[str]:
@@ -176,7 +177,7 @@ class Watch:
         if not self.stack:
             self.current = Pass(self._passes, _ids(args, kwargs), _sizes(args, kwargs))
             self._passes += 1
-        self.ran.add(module)
+        self.ran[module] = self.ran.get(module, 0) + 1
         self.stack.append(module)
         if (positions := padding.padded(self.stack, args, kwargs)) is not None:
             self._padded[module] = positions
