@@ -178,3 +178,82 @@ def test_weights_that_the_same_module_changes_and_uses_later_are_told(score: Any
     with torch.no_grad(), overt.record(model) as rec:
         model(X)
     assert (rec.names, rec.unseen) == (["layer"], {"layer": "weights that were used before weigh a sum"})
+
+
+class Talking(Own):
+    """Weights that a map by parameters changes."""
+
+    def __init__(self, score: Callable[..., Tensor], change: Callable[[Talking, Tensor], Tensor]) -> None:
+        super().__init__(plain)
+        self.score, self.change = score, change
+        self.wide, self.narrow = nn.Conv2d(H, 2 * H, 1), nn.Conv2d(H, 1, 1)
+        self.heads, self.keys = nn.Linear(H, 2 * H), nn.Linear(T, T)
+        self.weight, self.square = nn.Parameter(torch.rand(H, H) / H), nn.Parameter(torch.rand(T, T))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.split(x)
+        y = self.change(self, self.score(q, k).softmax(-1)) @ torch.cat([v, v], 1)
+        return self.out(y[:, :H].transpose(1, 2).flatten(2))
+
+
+def doubled(w: Tensor) -> Tensor:
+    return torch.cat([w, w], 1)
+
+
+def behind(w: Tensor) -> Tensor:
+    """Heads behind keys, (B, T, S, H)."""
+    return w.permute(0, 2, 3, 1)
+
+
+MAPS: dict[str, Callable[[Talking, Tensor], Tensor]] = {
+    "more heads": lambda own, w: own.wide(w),
+    "one head": lambda own, w: own.narrow(w),
+    "more heads, behind": lambda own, w: own.heads(behind(w)).permute(0, 3, 1, 2),
+    "more heads, flat": lambda own, w: own.heads(behind(w).reshape(-1, H)).view(B, T, T, 2 * H).permute(0, 3, 1, 2),
+    "keys, flat": lambda own, w: doubled(own.keys(w.flatten(0, 2)).view(B, H, T, T)),
+    "a product": lambda own, w: doubled((behind(w) @ own.weight).permute(0, 3, 1, 2)),
+    "a product, scaled": lambda own, w: doubled((behind(w) @ (own.weight * 0.5)).permute(0, 3, 1, 2)),
+    "a product on the left": lambda own, w: doubled((own.weight @ w.flatten(2)).view(B, H, T, T)),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_weights_that_parameters_mix_are_refused_or_told(name: str) -> None:
+    torch.manual_seed(0)
+    model = Model(Own(plain), Talking(scores, MAPS[name])).eval()
+    with torch.no_grad(), pytest.raises(RecordingError, match=r"layers\.1: after its softmax, \w+ changes its weights"):
+        with overt.record(model):
+            model(X)
+    model = Model(Own(plain), Talking(added, MAPS[name])).eval()
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    assert (rec.names, rec.without, list(rec.unseen)) == (["layers.0"], [], ["layers.1"])
+
+
+@pytest.mark.parametrize("score", [scores, added])
+def test_weights_that_a_product_maps_to_as_many_keys_are_told(score: Any) -> None:
+    torch.manual_seed(0)
+    model = Model(Talking(score, lambda own, w: doubled(w @ own.square))).eval()
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    assert rec.unseen == {"layers.0": "weights that were used before weigh a sum"}
+
+
+MEMORIES: dict[str, Callable[[Other, Tensor], Tensor]] = {
+    "by products": lambda own, x: own.one(x) @ own.codes.mT,
+    "by distances": lambda own, x: -torch.cdist(own.one(x), own.codes.expand(B, -1, -1)),
+}
+
+
+@pytest.mark.parametrize("change", [lambda w: w, lambda w: w * 0.5, lambda w: w.clamp(max=0.3)])
+@pytest.mark.parametrize("name", MEMORIES)
+def test_what_all_samples_look_at_is_recorded(name: str, change: Any) -> None:
+    def run(own: Other, x: Tensor) -> Tensor:
+        return change(MEMORIES[name](own, x).softmax(-1)) @ own.codes
+
+    torch.manual_seed(0)
+    model = Model(Other(run), Own(plain)).eval()
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+        expected = change(MEMORIES[name](model.layers[0], X).softmax(-1))
+    np.testing.assert_allclose(rec["layers.0"].weights, expected[:, None], atol=1e-6)

@@ -38,7 +38,7 @@ from overt.torch.record.functions import (
     tensors,
 )
 from overt.torch.record.kernel import SILENT
-from overt.torch.record.mixing import ADDED, Axes, Role, axes, swapped, totals, unfolded, used
+from overt.torch.record.mixing import ADDED, Axes, Role, axes, swapped, totals, unfolded, used, whole
 from overt.torch.record.origins import Origins, learned
 from overt.torch.record.softmaxes import Softmax, Use, Weights, onward
 from overt.torch.record.undropped import DROPOUT, Undropped
@@ -136,11 +136,11 @@ class Follower:
             return None
         if name in ENDS:
             self._lose(sources[0], name)
-            # Heads that talk: a linear map of scores makes scores, and nothing else with as many axes is mapped.
-            if sources[0].ndim > 3 and self._weights(sources[0]) is not None:
-                if result.shape == sources[0].shape:
+            if (weights := self._weights(sources[0])) is not None:
+                if self._talks(name, sources[0], weights, result):
                     self._onward(place, name, result, sources)
             elif sources[0].ndim > 3 and name == "linear":
+                # A linear map of scores makes scores, and nothing else with as many axes is mapped.
                 self._note(result, None, self._root(sources[0]))
             return None
         self._pass_on(place, name, func, args, kwargs, result, sources)
@@ -191,9 +191,8 @@ class Follower:
         # A vector that is no scores chooses between things.
         if result.ndim < (1 if sources else 2):
             return
-        softmax = Softmax(place, bool(sources), result.numel(), root=self._root(sources[0]) if sources else None)
-        if not sources:
-            softmax.source = self._source(args, kwargs, result)
+        root, source = self._root(sources[0]) if sources else None, self._source(args, kwargs, result)
+        softmax = Softmax(place, bool(sources), result.numel(), root=root, source=source)
         self._add(softmax)
         self._note(result, Weights(softmax, result.detach()))
 
@@ -218,9 +217,26 @@ class Follower:
     def _open(self, weights: Weights) -> bool:
         """Whether what becomes of weights is to be known, though no error names it: they may weigh a sum yet."""
         softmax = weights.softmax
+        if weights.again or softmax.scored:
+            return weights.again
         if softmax.chooses is None:
             softmax.chooses = softmax.source is not None and self.origins.mapped(*softmax.source)
-        return weights.again or not (softmax.scored or softmax.chooses)
+        return not softmax.chooses
+
+    def _talks(self, name: str, x: Tensor, weights: Weights, result: Tensor) -> bool:
+        """Whether a map by parameters makes other weights of weights, as where heads talk, and mixes nothing by them."""
+        if x.ndim > 3:
+            return True
+        if weights.form or weights.softmax.normal is not None or not self._open(weights):
+            return False
+        return result.shape == x.shape or (name == "linear" and self._runs(weights.softmax, x, x.ndim - 1) is False)
+
+    def _runs(self, softmax: Softmax, x: Tensor, axis: int) -> bool | None:
+        """Whether a softmax runs along an axis of its weights; None where nobody knows."""
+        origin = self.origins.of(x)
+        found = None if origin is None else self.origins.source(origin, axis)
+        own = None if softmax.source is None else self.origins.source(*softmax.source)
+        return None if found is None or own is None else found == own
 
     def _turn(self, place: Any) -> tuple[Any, int]:
         """A place, and which of its runs this is."""
@@ -321,7 +337,7 @@ class Follower:
         written = equation(name, args, kwargs, *factors)
         for i, factor in enumerate(factors):
             weights = self._weights(factor)
-            if weights is None or self._turn(place) in weights.softmax.users * weights.again:
+            if weights is None or (not weights.form and self._turn(place) in weights.softmax.users * weights.again):
                 continue
             found = None
             if weights.form or weights.softmax.normal is not None:
@@ -343,6 +359,14 @@ class Follower:
             if (len(operands) == 2 or name in ADDED) and values is not None:
                 role = self._role(factor, factors[1 - i])
                 found = used(name, written, values, factors[1 - i], _mixed(name, factors, result), i, role)
+            # Heads that talk are mixed by what all samples share too.
+            shared = learned(factors[1 - i]) or factors[1 - i].ndim < factor.ndim
+            if found is not None and shared and not whole(found[0]):
+                shapes = [tuple(x.shape) for x in (factor, factors[1 - i], result)]
+                sorted_axes = axes(name, written, shapes, i, self._role(factor, factors[1 - i]))
+                axis = None if sorted_axes is None else sorted_axes[0][0][-1]
+                if axis is None or not self._runs(weights.softmax, factor, axis):
+                    found = None
             # Weights of weights mix no values: an inverse is computed so.
             itself = self._weights(factors[1 - i]) is not None
             # One piece may be all but a sink; a second one shows that there are several.
@@ -359,6 +383,9 @@ class Follower:
             self._note(factor, replace(weights, values=factor.detach(), again=True))
             weights.softmax.users += (self._turn(place),)
             weights.softmax.piece |= piece
+            if learned(factors[1 - i]) and result.shape == factor.shape and factor.ndim > 3:
+                # What maps keys to as many may make other weights.
+                self._note(result, replace(weights, values=result.detach(), form="mapped", again=True))
             return self._used(place, name, written, factors, i, weights, found, result)
         for x in operands[:-2]:
             self._lose(x, name)
@@ -392,7 +419,9 @@ class Follower:
         ):
             self._lose(x, name)
             self._onward(place, name, result, [x])
-        elif weights.form != "spread" and self._turn(place) not in weights.softmax.users * weights.again:
+        elif weights.form == "mapped" or (
+            weights.form != "spread" and self._turn(place) not in weights.softmax.users * weights.again
+        ):
             weights.softmax.summed = weights.softmax.summed or place
 
     def _multiplied(

@@ -80,6 +80,12 @@ def axes(name: str, equation: str | None, shapes: Sequence[tuple[int, ...]], pla
     )
 
 
+def whole(weights: Tensor) -> bool:
+    """Whether all rows of weights sum to 1, or to 0 where a query sees nothing."""
+    sums = weights.sum(-1, dtype=torch.float32)
+    return bool(((sums > 2 - _SLACK) | (sums == 0)).all())
+
+
 def totals(letters: Sequence[str] | None, values: Tensor, place: int) -> str:
     """Whether a product only adds up what is mixed, "all" of it or "some", for there the values are all the same.
 

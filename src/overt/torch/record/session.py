@@ -138,7 +138,8 @@ class Session:
             idle = [self._watch.idle(x) for x in module.children()]
             if any(attend):
                 found += [x for x, *some in zip(children, attend, hides, idle, strict=True) if not any(some)]
-        return found + [x for x in self._mixers if not any(_in(x, y) or _in(y, x) for y in (*found, *self.seen))]
+        mixers = [x for x in self._mixers if x not in self.unseen]
+        return found + [x for x in mixers if not any(_in(x, y) or _in(y, x) for y in (*found, *self.seen))]
 
     @property
     def _mixers(self) -> list[str]:

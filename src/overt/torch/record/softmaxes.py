@@ -67,8 +67,8 @@ class Softmax:
 class Weights:
     """The weights of a softmax, in some tensor.
 
-    form: what is there in their place: "changed", by what is not followed; "spread", each weight beside the features of
-    its value; a "total" of them; empty for the weights themselves.
+    form: what is there in their place: "changed", by what is not followed; "mapped", to as many, by parameters;
+    "spread", each weight beside the features of its value; a "total" of them; empty for the weights themselves.
     again: whether they have mixed values before.
     """
 
@@ -111,7 +111,7 @@ def onward(place: Any, name: str, found: Sequence[Weights], before: Tensor, afte
     if forms[0] == "total" and "add" in name:
         return "total"
     # What ``exp`` gave, and is negative before it is divided, is no softmax.
-    return "" if softmax.normal is False and bool((after < 0).any()) else "changed"
+    return "" if softmax.normal is False and bool((after < 0).any()) else "mapped" if "mapped" in forms else "changed"
 
 
 @dataclass(frozen=True, eq=False)
