@@ -257,3 +257,38 @@ def test_what_all_samples_look_at_is_recorded(name: str, change: Any) -> None:
         model(X)
         expected = change(MEMORIES[name](model.layers[0], X).softmax(-1))
     np.testing.assert_allclose(rec["layers.0"].weights, expected[:, None], atol=1e-6)
+
+
+READ: dict[str, Callable[[Tensor], Tensor]] = {
+    "item": lambda w: w / w.sum().item(),
+    "float": lambda w: w * (0.5 / float(w.max())),
+    "a list": lambda w: w / w.sum().tolist(),
+    "whole": lambda w: w * (int(w.count_nonzero()) / w.numel()),
+    "a tensor again": lambda w: w / torch.tensor(w.sum().item()),
+}
+
+
+def dropped(change: Callable[[Tensor], Tensor]) -> Model:
+    return build(lambda q, k, v: change(functional.dropout(scores(q, k).softmax(-1), 0.5)) @ v)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_numbers_that_are_read_after_dropout_and_used_are_refused(name: str) -> None:
+    model = dropped(READ[name]).train()
+    with torch.no_grad(), pytest.raises(RecordingError, match=r"after its softmax, \w+ changes its weights"):
+        with overt.record(model):
+            model(X)
+
+
+def test_numbers_that_are_read_after_dropout_and_looked_at_do_no_harm() -> None:
+    found = []
+
+    def look(w: Tensor) -> Tensor:
+        found.append(w.mean().item())
+        return (w * 0.5).masked_fill(~CAUSAL, 0.0)
+
+    model = dropped(look).train()
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+        q, k, _ = model.layers[0].split(X)
+    np.testing.assert_allclose(rec["layers.0"].weights, scores(q, k).softmax(-1) * 0.5 * CAUSAL, atol=1e-6)

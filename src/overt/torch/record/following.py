@@ -88,6 +88,7 @@ class Follower:
         if name in PRODUCTS and not (name == "linear" and _maps(place, args, kwargs)):
             return self._product(place, name, args, kwargs, result)
         if name in LEAVES:
+            self._undropped.see(name, func, args, kwargs, result)
             self._leave(place, name, args[0])
             return None
         spelled = spells(name, args, kwargs)
