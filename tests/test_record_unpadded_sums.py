@@ -292,3 +292,96 @@ def test_numbers_that_are_read_after_dropout_and_looked_at_do_no_harm() -> None:
         model(X)
         q, k, _ = model.layers[0].split(X)
     np.testing.assert_allclose(rec["layers.0"].weights, scores(q, k).softmax(-1) * 0.5 * CAUSAL, atol=1e-6)
+
+
+def soft(q: Tensor, k: Tensor) -> Tensor:
+    return scores(q, k).softmax(-1)
+
+
+def row_by_row(q: Tensor, k: Tensor) -> Tensor:
+    """Each query with the keys up to its own, put into zeros."""
+    w = torch.zeros(B, H, T, T)
+    for t in range(T):
+        w[:, :, t, : t + 1] = soft(q[:, :, t : t + 1], k[:, :, : t + 1])[:, :, 0]
+    return w
+
+
+def in_order(w: Tensor) -> Tensor:
+    return w
+
+
+def swapped(w: Tensor) -> Tensor:
+    return w.transpose(0, 1)
+
+
+# What puts weights together, and how their axes stand there.
+JOINED: dict[str, tuple[Callable[..., Tensor], Callable[[Tensor], Tensor]]] = {
+    "heads": (lambda q, k: torch.cat([soft(q[:, [h]], k[:, [h]]) for h in range(H)], 1), in_order),
+    "heads first": (lambda q, k: torch.stack([soft(q[:, h], k[:, h]) for h in range(H)]), swapped),
+    "samples": (
+        lambda q, k: torch.stack([torch.stack([soft(q[b, h], k[b, h]) for h in range(H)]) for b in range(B)]),
+        in_order,
+    ),
+    "queries": (lambda q, k: torch.cat([soft(x, k) for x in q.split(5, 2)], 2), in_order),
+    "rows in zeros": (row_by_row, in_order),
+    "keys, gated": (
+        lambda q, k: torch.cat([soft(q, k[:, :, :5]) * 0.25, soft(q, k[:, :, 5:]) * 0.75], -1),
+        in_order,
+    ),
+    "padded": (
+        lambda q, k: torch.cat([functional.pad(soft(x, k[:, :, :8]), (0, T - 8)) for x in q.split(6, 2)], 2),
+        in_order,
+    ),
+    "chosen": (lambda q, k: torch.where(CAUSAL, soft(q, k), 0) * soft(k, q), in_order),
+}
+
+
+@pytest.mark.parametrize("rate", [0, 0.5])
+@pytest.mark.parametrize("name", JOINED)
+def test_weights_that_are_put_together_are_one_attention(name: str, rate: float) -> None:
+    join, turn = JOINED[name]
+
+    def mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return turn(functional.dropout(join(q, k), rate) @ turn(v))
+
+    model = build(plain, mix)
+    with torch.no_grad():
+        with overt.record(model) as rec:
+            x = model.layers[0](X) + X
+            model(X)
+        q, k, _ = model.layers[1].split(x)
+        expected = turn(join(q, k))
+    assert (rec.names, rec.unseen) == (["layers.0", "layers.1"], {})
+    np.testing.assert_allclose(rec["layers.1"].weights, expected, atol=1e-6)
+
+
+def test_dropout_before_weights_are_put_together() -> None:
+    def mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return torch.cat([functional.dropout(soft(q[:, [h]], k[:, [h]])) for h in range(H)], 1) @ v
+
+    model = build(mix).train()
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+        q, k, _ = model.layers[0].split(X)
+    np.testing.assert_allclose(rec["layers.0"].weights, soft(q, k), atol=1e-6)
+
+
+def test_weights_that_are_kept_together_to_be_looked_at_are_not_missed() -> None:
+    kept = torch.zeros(3, B, H, T, T)
+
+    def mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        w = [soft(q[:, [h]], k[:, [h]]) for h in range(H)]
+        kept[1] = torch.cat(w, 1)
+        return torch.cat([x @ v[:, [h]] for h, x in enumerate(w)], 1)
+
+    model = build(mix)
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    assert (len(rec.names), rec.unseen) == (H, {})
+
+
+def test_weights_of_several_softmaxes_over_all_keys_are_refused() -> None:
+    model = build(plain, lambda q, k, v: torch.cat([soft(q, k), soft(k, q)], -1) @ torch.cat([v, -v], 2))
+    with torch.no_grad(), pytest.raises(RecordingError, match=r"recorded 1: layers\.1: after its softmax"):
+        with overt.record(model):
+            model(X)

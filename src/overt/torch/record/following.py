@@ -23,6 +23,7 @@ from overt.torch.record.functions import (
     CASTS,
     CHANGES,
     ENDS,
+    JOINS,
     LEAVES,
     LOGS,
     PLAIN,
@@ -106,8 +107,8 @@ class Follower:
                 if weights is None or args[0].shape == args[2].shape:
                     self._note(args[0], weights, self._root(args[2]))
                 else:
-                    self._lose(args[2], name)
-                    self._onward(place, name, args[0], [args[2]])
+                    both = [x for x in (args[2], args[0]) if self._entry(x)]
+                    self._pass_on(place, name, func, args, kwargs, args[0], both)
             return None
         # What takes a shape alone, and whether something is the case, is nothing that could mix.
         if not isinstance(result, Tensor) or name in SHAPED or not result.is_floating_point():
@@ -292,15 +293,32 @@ class Follower:
             except RuntimeError:
                 # What is known of them has other strides, or another shape by now.
                 self._lose(source, name)
+        elif name in JOINS and (joined := self._joined(place, name, sources)) is not None:
+            self._go_on(name, result, source, joined, result.detach())
         elif result.shape == source.shape and (
             name in CHANGES
             or (name in SHIFTS and weights.softmax.scored and isinstance(args[1], float) and abs(args[1]) < SLIGHT)
         ):
-            self._go_on(name, result, source, weights, result.detach())
+            joined = self._joined(place, name, sources) if len(sources) > 1 else None
+            self._go_on(name, result, source, joined or weights, result.detach())
         else:
             self._onward(place, name, result, sources)
             for x in sources:
                 self._lose(x, name)
+
+    def _joined(self, place: Any, name: str, sources: Sequence[Tensor]) -> Weights | None:
+        """Weights that are put together of those of one or several softmaxes; None where some are none."""
+        found = [x for x in map(self._weights, sources) if x is not None and not (x.form or x.again)]
+        several = list({id(y): y for x in found for y in x.softmax.of or (x.softmax,)}.values())
+        if len(found) < len(sources) or any(x.spelled or x.normal is not None for x in several):
+            return None
+        first, dropped = found[0].softmax, any(x.dropped for x in found)
+        if len(several) > 1:
+            size = sum(x.size for x in several) if name in JOINS else first.size
+            scored = any(x.scored for x in several)
+            first = Softmax(place, scored, size, root=first.root, aside=True, source=first.source, of=tuple(several))
+            self._add(first)
+        return replace(found[0], softmax=first, dropped=dropped)
 
     def _go_on(self, name: str, result: Tensor, source: Tensor, weights: Weights, values: Tensor) -> None:
         """Weights that are in another tensor now; after dropout, what they would be without it."""
@@ -382,7 +400,8 @@ class Follower:
                 self._lose(factor, name)
                 continue
             self._note(factor, replace(weights, values=factor.detach(), again=True))
-            weights.softmax.users += (self._turn(place),)
+            for one in (weights.softmax, *weights.softmax.of):
+                one.users += (self._turn(place),)
             weights.softmax.piece |= piece
             if learned(factors[1 - i]) and result.shape == factor.shape and factor.ndim > 3:
                 # What maps keys to as many may make other weights.

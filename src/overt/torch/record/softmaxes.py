@@ -32,6 +32,7 @@ class Softmax:
     chooses: whether that axis holds features of a map, as where a router chooses experts; None where nobody asked.
     infinite: whether weights that met a product are not all finite.
     root: the product that its scores come from.  aside: whether these were only looked at, and may go on elsewhere.
+    of: those whose weights were put together.
     """
 
     place: Any
@@ -51,6 +52,7 @@ class Softmax:
     users: tuple[tuple[Any, int], ...] = ()
     source: tuple[Origin, int] | None = None
     chooses: bool | None = None
+    of: tuple[Softmax, ...] = ()
 
     @property
     def followed(self) -> bool:
