@@ -48,7 +48,27 @@ def into(e: Tensor) -> Tensor:
     return found
 
 
+def one_by_one(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    total, y = 0, 0
+    for k, v in zip(k.split(1, 2), v.split(1, 2), strict=True):
+        e = added(q, k).exp()
+        total, y = total + e, y + e * v
+    return y / total
+
+
+def by_edges(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Edges of one head each, whose scores are a vector."""
+    src, dst, y = AT.repeat(2), torch.cat([AT, AT.roll(1)]), torch.zeros_like(v)
+    for b, h in [(b, h) for b in range(B) for h in range(H)]:
+        e = (q[b, h, dst] * k[b, h, src]).sum(-1).exp()
+        e = e / torch.zeros(T).scatter_reduce(0, dst, e, "sum")[dst]
+        y[b, h].index_add_(0, dst, e[:, None] * v[b, h, src])
+    return y
+
+
 LATE: dict[str, Callable[..., Tensor]] = {
+    "key by key": one_by_one,
+    "edges": by_edges,
     "a product with ones": lambda q, k, v: (lambda e: e @ v / (e @ ONES))(raised(q, k)),
     "ones and a mask": lambda q, k, v: (lambda e, m: e @ (v * m) / (e @ m))(raised(q, k), (AT < 9).float()[:, None]),
     "ones beside values": lambda q, k, v: (lambda y: y[..., :-1] / y[..., -1:])(
@@ -94,6 +114,29 @@ def test_powers_of_scores_are_a_softmax_spelled_out(name: str) -> None:
             model(X)
 
 
+VECTORS: dict[str, Callable[[Other, Tensor], Tensor]] = {
+    "a map": lambda own, x: own.gate(torch.tanh(own.one(x)))[:, 0],
+    "a vector of parameters": lambda own, x: own.one(x) @ own.codes[0],
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_softmax_over_places_may_be_a_vector(name: str) -> None:
+    def pooled(own: Other, x: Tensor) -> Tensor:
+        return x + VECTORS[name](own, x[0]).softmax(0) @ x[0]
+
+    def summed(own: Other, x: Tensor) -> Tensor:
+        return x + (VECTORS[name](own, x[0]).softmax(0)[:, None] * x[0]).sum(0)
+
+    torch.manual_seed(0)
+    model = Model(Other(pooled), Other(summed))
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+        expected = VECTORS[name](model.layers[0], X[0]).softmax(0)
+    np.testing.assert_allclose(rec["layers.0"].weights[0, 0, 0], expected, atol=1e-6)
+    assert (rec.names, rec.unseen) == (["layers.0"], {"layers.1": "a softmax of no product weighs a sum"})
+
+
 def root(x: Tensor) -> Tensor:
     return x * x.pow(2).mean(-1, keepdim=True).rsqrt()
 
@@ -107,6 +150,9 @@ PLAIN: dict[str, Callable[[Other, Tensor], Tensor]] = {
     "decay, normalised": lambda own, x: functional.normalize(decay() @ own.one(x), dim=-1),
     "decay by powers": lambda own, x: root(torch.tensor(0.9) ** (AT[:, None] - AT).clamp(0).float() @ own.one(x)),
     "a generalised mean": lambda own, x: x + x.abs().pow(own.codes[0, :1]).mean(1, keepdim=True),
+    "a sparse matrix": lambda own, x: torch.stack([torch.sparse.mm(decay().to_sparse() * 2, y) for y in own.one(x)]),
+    "each sample": lambda own, x: torch.vmap(lambda y: y * (1 + torch.cat([y.exp(), y]).mean()))(own.one(x)),
+    "parameters that choose": lambda own, x: (lambda w: w[0] * x + w[1] * own.one(x))(own.gate.bias[:2].softmax(0)),
     "gates": lambda own, x: (lambda y: (y @ y.mT).mean(-1, keepdim=True) * x)(root(x * own.one(x).exp())),
 }
 
@@ -209,7 +255,6 @@ MAPS: dict[str, Callable[[Talking, Tensor], Tensor]] = {
     "more heads": lambda own, w: own.wide(w),
     "one head": lambda own, w: own.narrow(w),
     "more heads, behind": lambda own, w: own.heads(behind(w)).permute(0, 3, 1, 2),
-    "more heads, flat": lambda own, w: own.heads(behind(w).reshape(-1, H)).view(B, T, T, 2 * H).permute(0, 3, 1, 2),
     "keys, flat": lambda own, w: doubled(own.keys(w.flatten(0, 2)).view(B, H, T, T)),
     "a product": lambda own, w: doubled((behind(w) @ own.weight).permute(0, 3, 1, 2)),
     "a product, scaled": lambda own, w: doubled((behind(w) @ (own.weight * 0.5)).permute(0, 3, 1, 2)),

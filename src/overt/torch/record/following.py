@@ -139,7 +139,9 @@ class Follower:
         if name in ENDS:
             self._lose(sources[0], name)
             if (weights := self._weights(sources[0])) is not None:
-                if self._talks(name, sources[0], weights, result):
+                # Heads that talk, and keys that are mapped to as many.
+                alike = not weights.form and weights.softmax.normal is None and result.shape == sources[0].shape
+                if sources[0].ndim > 3 or alike:
                     self._onward(place, name, result, sources)
             elif sources[0].ndim > 3 and name == "linear":
                 # A linear map of scores makes scores, and nothing else with as many axes is mapped.
@@ -185,22 +187,22 @@ class Follower:
         )
 
     def _begin(self, place: Any, args: Any, kwargs: Any, result: Any) -> None:
-        if not isinstance(result, Tensor):
+        if not isinstance(result, Tensor) or not result.ndim:
             return
         known = [x for x in tensors((*args, *kwargs.values())) if self._entry(x)]
         # What became of weights before is no scores.
         sources = [x for x in known if (w := self._weights(x)) is None or not (w.form or w.again)]
-        # A vector that is no scores chooses between things.
-        if result.ndim < (1 if sources else 2):
-            return
         root, source = self._root(sources[0]) if sources else None, self._source(args, kwargs, result)
+        # A vector that is no scores chooses between things, unless it has places.
+        if result.ndim < 2 and not sources and (source is None or self.origins.mapped(*source) is not False):
+            return
         softmax = Softmax(place, bool(sources), result.numel(), root=root, source=source)
         self._add(softmax)
         self._note(result, Weights(softmax, result.detach()))
 
     def _spell(self, place: Any, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """What ``exp`` gives of no scores may be a softmax, if it is divided by a sum of itself."""
-        if not isinstance(result, Tensor) or result.ndim < 2 or not result.is_floating_point():
+        if not isinstance(result, Tensor) or result.numel() < 2 or not result.is_floating_point():
             return
         logs = name in LOGS
         softmax = Softmax(place, False, result.numel(), normal=logs, lost=name)
@@ -222,16 +224,8 @@ class Follower:
         if weights.again or softmax.scored:
             return weights.again
         if softmax.chooses is None:
-            softmax.chooses = softmax.source is not None and self.origins.mapped(*softmax.source)
+            softmax.chooses = softmax.source is not None and self.origins.mapped(*softmax.source) is True
         return not softmax.chooses
-
-    def _talks(self, name: str, x: Tensor, weights: Weights, result: Tensor) -> bool:
-        """Whether a map by parameters makes other weights of weights, as where heads talk, and mixes nothing by them."""
-        if x.ndim > 3:
-            return True
-        if weights.form or weights.softmax.normal is not None or not self._open(weights):
-            return False
-        return result.shape == x.shape or (name == "linear" and self._runs(weights.softmax, x, x.ndim - 1) is False)
 
     def _runs(self, softmax: Softmax, x: Tensor, axis: int) -> bool | None:
         """Whether a softmax runs along an axis of its weights; None where nobody knows."""

@@ -18,6 +18,7 @@ ADDED = {"baddbmm", "baddbmm_", "addbmm", "addbmm_", "addmm", "addmm_", "addmv",
 _SLACK = 1.02
 # A letter for an axis that no equation has.
 _ONE = "\u0200"
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 
 
 # What an axis of the weights, or one of the values with that of their features, holds: "heads" or "samples", which are
@@ -80,6 +81,11 @@ def axes(name: str, equation: str | None, shapes: Sequence[tuple[int, ...]], pla
     )
 
 
+def shows(x: Tensor) -> bool:
+    """Whether somebody may look at the numbers of a tensor."""
+    return x.layout is torch.strided and not (x.is_nested or x.is_meta or _is_wrapped(x))
+
+
 def whole(weights: Tensor) -> bool:
     """Whether all rows of weights sum to 1, or to 0 where a query sees nothing."""
     sums = weights.sum(-1, dtype=torch.float32)
@@ -92,7 +98,7 @@ def totals(letters: Sequence[str] | None, values: Tensor, place: int) -> str:
     Where they are 0 it leaves something out.
     """
     summed = [] if letters is None else [i for i, a in enumerate(letters[place]) if a not in letters[2]]
-    if len(summed) != 1 or not values.numel() or values.is_meta:
+    if len(summed) != 1 or not values.numel() or not shows(values):
         return ""
     largest = values.amax(summed)
     alike = ((values == largest.unsqueeze(summed[0])) | (values == 0)).all(summed[0]) & (largest > 0)

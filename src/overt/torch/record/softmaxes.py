@@ -10,10 +10,12 @@ import numpy as np
 from torch import Tensor
 
 from overt.torch.record.cells import Origin, Product
+from overt.torch.record.mixing import shows
 
 # What adds up values that were weighed one by one; some by an index, as where edges meet in a node.
 _PLAIN = {"sum", "mean", "nansum"}
-_SUMS = _PLAIN | {"cumsum", *(f"{x}{y}" for x in ("index_add", "scatter_add") for y in ("", "_"))}
+_SUMS = _PLAIN | {"cumsum", "bincount"}
+_SUMS |= {f"{x}{y}" for x in ("index_add", "scatter_add", "scatter_reduce") for y in ("", "_")}
 
 
 @dataclass(eq=False)
@@ -93,12 +95,14 @@ def onward(place: Any, name: str, found: Sequence[Weights], before: Tensor, afte
     """
     softmax = found[0].softmax
     forms = [x.form for x in found if x.softmax is softmax]
-    spread = "spread" in forms
+    spread, several = "spread" in forms, any(x.softmax is not softmax for x in found)
+    # Where keys come one by one, each has a softmax of its own.
+    blocks = several and softmax.normal is False and all(x.form == "spread" for x in found)
     adds = name in (_SUMS if more else _PLAIN)
     # Weights that stand beside features by themselves have met values of the same shape.
     wide = not forms[0] and before.numel() > softmax.size
     if (adds and spread) or (
-        more and ((adds and wide) or name == "embedding_bag" or (spread and len(forms) > 1 and "add" in name))
+        more and ((adds and wide) or name == "embedding_bag" or (spread and (len(forms) > 1 or blocks) and "add" in name))
     ):
         softmax.summed = softmax.summed or place
         return ""
@@ -110,10 +114,11 @@ def onward(place: Any, name: str, found: Sequence[Weights], before: Tensor, afte
     if forms == ["total"] or (name in _SUMS and softmax.normal is False and not spread):
         return "total"
     # Blocks of keys are added up, and so are their totals.
-    if forms[0] == "total" and "add" in name:
+    if "add" in name and (forms[0] == "total" or (several and softmax.normal is False)):
         return "total"
     # What ``exp`` gave, and is negative before it is divided, is no softmax.
-    return "" if softmax.normal is False and bool((after < 0).any()) else "mapped" if "mapped" in forms else "changed"
+    negative = softmax.normal is False and shows(after) and bool((after < 0).any())
+    return "" if negative else "mapped" if "mapped" in forms else "changed"
 
 
 @dataclass(frozen=True, eq=False)
