@@ -15,7 +15,7 @@ from torch.nn import functional
 import overt
 from overt.errors import RecordingError
 from test_record_missed import Other, added, divided
-from test_record_own import AT, B, CAUSAL, D, H, Model, Own, T, W, X, build, plain, scores
+from test_record_own import AT, CAUSAL, B, D, H, Model, Own, T, X, build, plain, scores
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 ONES = torch.ones(T, 1)
@@ -29,11 +29,11 @@ def raised(q: Tensor, k: Tensor) -> Tensor:
 def in_blocks(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Blocks of keys, as flash attention takes them."""
     largest, total, y = torch.full((B, H, T, 1), -math.inf), torch.zeros(B, H, T, 1), torch.zeros(B, H, T, D)
-    for k, v in zip(k.split(4, 2), v.split(4, 2), strict=True):
-        s = added(q, k)
+    for keys, values in zip(k.split(4, 2), v.split(4, 2), strict=True):
+        s = added(q, keys)
         more = torch.maximum(largest, s.amax(-1, keepdim=True))
         e, shrunk = (s - more).exp(), (largest - more).exp()
-        total, y, largest = total * shrunk + e.sum(-1, keepdim=True), y * shrunk + e @ v, more
+        total, y, largest = total * shrunk + e.sum(-1, keepdim=True), y * shrunk + e @ values, more
     return y / total
 
 
@@ -50,9 +50,9 @@ def into(e: Tensor) -> Tensor:
 
 def one_by_one(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     total, y = 0, 0
-    for k, v in zip(k.split(1, 2), v.split(1, 2), strict=True):
-        e = added(q, k).exp()
-        total, y = total + e, y + e * v
+    for key, value in zip(k.split(1, 2), v.split(1, 2), strict=True):
+        e = added(q, key).exp()
+        total, y = total + e, y + e * value
     return y / total
 
 
@@ -109,9 +109,9 @@ POWERS: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.parametrize("name", POWERS)
 def test_powers_of_scores_are_a_softmax_spelled_out(name: str) -> None:
     model = build(plain, lambda q, k, v: divided(POWERS[name](scores(q, k))) @ v)
-    with torch.no_grad(), pytest.raises(RecordingError, match=r"layers\.1: it spells out its softmax by"):
-        with overt.record(model):
-            model(X)
+    message = r"layers\.1: it spells out its softmax by"
+    with torch.no_grad(), pytest.raises(RecordingError, match=message), overt.record(model):
+        model(X)
 
 
 VECTORS: dict[str, Callable[[Other, Tensor], Tensor]] = {
@@ -266,9 +266,9 @@ MAPS: dict[str, Callable[[Talking, Tensor], Tensor]] = {
 def test_weights_that_parameters_mix_are_refused_or_told(name: str) -> None:
     torch.manual_seed(0)
     model = Model(Own(plain), Talking(scores, MAPS[name])).eval()
-    with torch.no_grad(), pytest.raises(RecordingError, match=r"layers\.1: after its softmax, \w+ changes its weights"):
-        with overt.record(model):
-            model(X)
+    message = r"layers\.1: after its softmax, \w+ changes its weights"
+    with torch.no_grad(), pytest.raises(RecordingError, match=message), overt.record(model):
+        model(X)
     model = Model(Own(plain), Talking(added, MAPS[name])).eval()
     with torch.no_grad(), overt.record(model) as rec:
         model(X)
@@ -320,9 +320,9 @@ def dropped(change: Callable[[Tensor], Tensor]) -> Model:
 @pytest.mark.parametrize("name", READ)
 def test_numbers_that_are_read_after_dropout_and_used_are_refused(name: str) -> None:
     model = dropped(READ[name]).train()
-    with torch.no_grad(), pytest.raises(RecordingError, match=r"after its softmax, \w+ changes its weights"):
-        with overt.record(model):
-            model(X)
+    message = r"after its softmax, \w+ changes its weights"
+    with torch.no_grad(), pytest.raises(RecordingError, match=message), overt.record(model):
+        model(X)
 
 
 def test_numbers_that_are_read_after_dropout_and_looked_at_do_no_harm() -> None:
@@ -351,6 +351,14 @@ def row_by_row(q: Tensor, k: Tensor) -> Tensor:
     return w
 
 
+def in_parts(q: Tensor, k: Tensor) -> Tensor:
+    """Written to parts of memory with room to spare."""
+    w = torch.zeros(B, H, T + 2, T)
+    for t in range(0, T, 4):
+        w[:, :, t : t + 4].copy_(soft(q[:, :, t : t + 4], k))
+    return w[:, :, :T]
+
+
 def in_order(w: Tensor) -> Tensor:
     return w
 
@@ -369,6 +377,7 @@ JOINED: dict[str, tuple[Callable[..., Tensor], Callable[[Tensor], Tensor]]] = {
     ),
     "queries": (lambda q, k: torch.cat([soft(x, k) for x in q.split(5, 2)], 2), in_order),
     "rows in zeros": (row_by_row, in_order),
+    "parts of memory": (in_parts, in_order),
     "keys, gated": (
         lambda q, k: torch.cat([soft(q, k[:, :, :5]) * 0.25, soft(q, k[:, :, 5:]) * 0.75], -1),
         in_order,
@@ -427,6 +436,27 @@ def test_weights_that_are_kept_together_to_be_looked_at_are_not_missed() -> None
 
 def test_weights_of_several_softmaxes_over_all_keys_are_refused() -> None:
     model = build(plain, lambda q, k, v: torch.cat([soft(q, k), soft(k, q)], -1) @ torch.cat([v, -v], 2))
-    with torch.no_grad(), pytest.raises(RecordingError, match=r"recorded 1: layers\.1: after its softmax"):
-        with overt.record(model):
-            model(X)
+    message = r"recorded 1: layers\.1: after its softmax"
+    with torch.no_grad(), pytest.raises(RecordingError, match=message), overt.record(model):
+        model(X)
+
+
+def test_weights_of_no_product_that_leave_torch_are_told() -> None:
+    model = build(plain, lambda q, k, v: torch.tensor(added(q, k).softmax(-1).tolist()) @ v)
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    assert (rec.names, rec.unseen) == (["layers.0"], {"layers.1": "numbers of it leave torch by tolist"})
+    looked = build(plain, lambda q, k, v: (lambda w: (w.tolist(), w @ v)[1])(added(q, k).softmax(-1)))
+    with torch.no_grad(), overt.record(looked) as rec:
+        looked(X)
+    assert (rec.names, rec.unseen) == (["layers.0", "layers.1"], {})
+
+
+def test_weights_that_meet_values_inside_a_transform_are_refused() -> None:
+    def mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        w = soft(q, k)
+        return torch.func.jvp(lambda x: w @ x, (v,), (v,))[0]
+
+    model = build(plain, mix)
+    with torch.no_grad(), pytest.raises(RecordingError, match=r"layers\.1: after its softmax"), overt.record(model):
+        model(X)

@@ -41,6 +41,7 @@ from overt.torch.record.functions import (
 from overt.torch.record.kernel import SILENT
 from overt.torch.record.mixing import ADDED, Axes, Role, axes, swapped, totals, unfolded, used, whole
 from overt.torch.record.origins import Origins, learned
+from overt.torch.record.sdpa import hidden
 from overt.torch.record.softmaxes import Softmax, Use, Weights, onward
 from overt.torch.record.undropped import DROPOUT, Undropped
 
@@ -183,7 +184,9 @@ class Follower:
         # Scores of which the softmax is followed may be looked at as well.
         followed = {id(x.root) for x in found if x.followed and x.root is not None}
         return (
-            x for x in found if x.doubtful or (x.scored and not x.followed and not (x.aside and id(x.root) in followed))
+            x
+            for x in found
+            if x.doubtful or x.left or (x.scored and not x.followed and not (x.aside and id(x.root) in followed))
         )
 
     def _begin(self, place: Any, args: Any, kwargs: Any, result: Any) -> None:
@@ -253,14 +256,18 @@ class Follower:
             return
         if not self._entry(x):
             self.left[place] = name
-        elif self._weights(x) is None:
+        elif (weights := self._weights(x)) is None:
             self._add(Softmax(place, True, lost=name, root=self._root(x), aside=True))
         else:
             self._lose(x, name)
+            self._open(weights)
 
     def _pass_on(
         self, place: Any, name: str, func: Any, args: Any, kwargs: Any, result: Tensor, sources: list[Tensor]
     ) -> None:
+        if name == "copy_":
+            # What is written over is gone.
+            sources = [x for x in sources if x is not result] or sources
         source = sources[0]
         weights = self._weights(source)
         if weights is None:
@@ -280,6 +287,10 @@ class Follower:
             self._drop(name, args, kwargs, result, source, weights)
         elif name in CASTS or (name == "copy_" and result.shape == source.shape):
             self._go_on(name, result, source, weights, result.detach() if same else weights.values)
+            if name == "copy_" and (base := result._base) is not None:
+                # What a part is written to has it too.
+                both = [x for x in (source, base) if self._entry(x)]
+                self._pass_on(place, "__setitem__", func, args, kwargs, base, both)
         elif name in VIEWS and args and args[0] is source:
             try:
                 values = result.detach() if same or weights.dropped else func(weights.values, *args[1:], **kwargs)
@@ -369,7 +380,7 @@ class Follower:
             if values is not None and values.layout is not torch.strided:
                 values = values.to_dense()
             # Of more than two factors nobody knows the values; what is added comes first.
-            if (len(operands) == 2 or name in ADDED) and values is not None:
+            if (len(operands) == 2 or name in ADDED) and values is not None and hidden((result,)) is None:
                 role = self._role(factor, factors[1 - i])
                 found = used(name, written, values, factors[1 - i], _mixed(name, factors, result), i, role)
             # Heads that talk are mixed by what all samples share too.

@@ -93,10 +93,10 @@ def spells(name: str, args: Any, kwargs: Any) -> bool:
 
 def _raises(args: Any, kwargs: Any) -> bool:
     """Whether a power has several exponents, and no more bases."""
-    base, exponent, *_ = *args, *kwargs.values()
-    if not isinstance(exponent, Tensor):
+    base, exponent = (*args, *kwargs.values())[:2]
+    if not isinstance(exponent, Tensor) or exponent.numel() < 2:
         return False
-    return 1 < exponent.numel() and (not isinstance(base, Tensor) or base.numel() <= exponent.numel())
+    return not isinstance(base, Tensor) or base.numel() <= exponent.numel()
 
 
 def name_of(func: Callable[..., Any]) -> str:

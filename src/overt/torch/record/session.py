@@ -352,6 +352,9 @@ class Session:
                 changed = "" if by is None or weighs(by) else f", with {by} on the way"
                 self._miss(names[softmax.summed], f"{what} a sum{changed}")
                 continue
+            if softmax.left:
+                self._miss(names[module], f"numbers of it leave torch by {softmax.lost}")
+                continue
             if softmax.given and not (softmax.lost or softmax.torn):
                 self._miss(names[module], "a softmax of scores is part of what the model gives, and mixed nothing seen")
                 continue

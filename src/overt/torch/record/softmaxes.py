@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from overt.torch.record.cells import Origin, Product
+from overt.torch.record.functions import LEAVES
 from overt.torch.record.mixing import shows
 
 # What adds up values that were weighed one by one; some by an index, as where edges meet in a node.
@@ -62,6 +63,11 @@ class Softmax:
         return bool(self.users) and not self.torn and not (self.piece and self.lost is not None)
 
     @property
+    def left(self) -> bool:
+        """Whether nobody knows what its weights mixed, for they left torch, and no error says so."""
+        return not (self.scored or self.users or self.chooses) and self.lost in LEAVES
+
+    @property
     def doubtful(self) -> bool:
         """Whether it may be an attention, beside all that is known of it."""
         return self.summed is not None and self.normal is not False and (self.followed or not self.scored)
@@ -101,9 +107,8 @@ def onward(place: Any, name: str, found: Sequence[Weights], before: Tensor, afte
     adds = name in (_SUMS if more else _PLAIN)
     # Weights that stand beside features by themselves have met values of the same shape.
     wide = not forms[0] and before.numel() > softmax.size
-    if (adds and spread) or (
-        more and ((adds and wide) or name == "embedding_bag" or (spread and (len(forms) > 1 or blocks) and "add" in name))
-    ):
+    both = "add" in name and ((spread and len(forms) > 1) or blocks)
+    if (adds and spread) or (more and ((adds and wide) or name == "embedding_bag" or both)):
         softmax.summed = softmax.summed or place
         return ""
     grown = after.shape != before.shape or after.numel() > softmax.size
