@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from overt.torch.record.cells import Made, Moved, Operand, Origin, Product, Rows
+from overt.torch.record.cells import Made, Origin, Product
 from overt.torch.record.equations import equation, terms
 from overt.torch.record.functions import (
     CASTS,
@@ -39,7 +38,8 @@ from overt.torch.record.functions import (
     tensors,
 )
 from overt.torch.record.kernel import SILENT
-from overt.torch.record.mixing import ADDED, Axes, Role, axes, swapped, totals, unfolded, used, whole
+from overt.torch.record.mixing import ADDED, axes, totals, used, whole
+from overt.torch.record.ordering import ordered_use, role_of
 from overt.torch.record.origins import Origins, learned
 from overt.torch.record.sdpa import hidden
 from overt.torch.record.softmaxes import Softmax, Use, Weights, onward
@@ -230,13 +230,6 @@ class Follower:
             softmax.chooses = softmax.source is not None and self.origins.mapped(*softmax.source) is True
         return not softmax.chooses
 
-    def _runs(self, softmax: Softmax, x: Tensor, axis: int) -> bool | None:
-        """Whether a softmax runs along an axis of its weights; None where nobody knows."""
-        origin = self.origins.of(x)
-        found = None if origin is None else self.origins.source(origin, axis)
-        own = None if softmax.source is None else self.origins.source(*softmax.source)
-        return None if found is None or own is None else found == own
-
     def _turn(self, place: Any) -> tuple[Any, int]:
         """A place, and which of its runs this is."""
         return place, self._ran.get(place, 0)
@@ -381,16 +374,16 @@ class Follower:
                 values = values.to_dense()
             # Of more than two factors nobody knows the values; what is added comes first.
             if (len(operands) == 2 or name in ADDED) and values is not None and hidden((result,)) is None:
-                role = self._role(factor, factors[1 - i])
+                role = role_of(self.origins, factor, factors[1 - i])
                 found = used(name, written, values, factors[1 - i], _mixed(name, factors, result), i, role)
-            # Heads that talk are mixed by what all samples share too.
-            shared = learned(factors[1 - i]) or factors[1 - i].ndim < factor.ndim
-            if found is not None and shared and not whole(found[0]):
-                shapes = [tuple(x.shape) for x in (factor, factors[1 - i], result)]
-                sorted_axes = axes(name, written, shapes, i, self._role(factor, factors[1 - i]))
-                axis = None if sorted_axes is None else sorted_axes[0][0][-1]
-                if axis is None or not self._runs(weights.softmax, factor, axis):
-                    found = None
+                # Heads that talk are mixed by what all samples share too.
+                own, shared = learned(factors[1 - i]), factors[1 - i].ndim < factor.ndim
+                if found is not None and (own or shared) and not whole(found[0]):
+                    shapes = [tuple(x.shape) for x in (factor, factors[1 - i], result)]
+                    sorted_axes = axes(name, written, shapes, i, role)
+                    axis = None if sorted_axes is None else sorted_axes[0][0][-1]
+                    runs = self.origins.same(weights.softmax.source, factor, axis)
+                    found = None if runs is False or (own and not runs) else found
             # Weights of weights mix no values: an inverse is computed so.
             itself = self._weights(factors[1 - i]) is not None
             # One piece may be all but a sink; a second one shows that there are several.
@@ -471,11 +464,11 @@ class Follower:
     ) -> Use | None:
         """What the i-th factor of a product mixed, by which weights."""
         factor, values = factors[i], factors[1 - i]
-        shapes, role = [tuple(x.shape) for x in (factor, values, result)], self._role(factor, values)
+        shapes, role = [tuple(x.shape) for x in (factor, values, result)], role_of(self.origins, factor, values)
         sorted_axes = axes(name, written, shapes, i, role)
         use = Use(place, weights.softmax, *found, weights.dropped)
         if sorted_axes is not None:
-            use = self._ordered(use, factor, values, sorted_axes)
+            use = ordered_use(self.origins, use, factor, values, sorted_axes)
         if weights.softmax.scored or sorted_axes is None:
             return use
         # A softmax over features that meets what keys and values made is none over keys.
@@ -508,57 +501,6 @@ class Follower:
         found = [use for use, *_ in self._waiting]
         self._waiting.clear()
         return found
-
-    def _scores(self, factor: Tensor, axes: tuple[int | None, ...], rows: int | None = None) -> list[Operand]:
-        """Both factors of the product that weights come from, along axes of the weights."""
-        origin = self.origins.of(factor)
-        if origin is None or not origin.told:
-            return []
-        if isinstance(origin, Moved):
-            return [Operand(origin, axes, None, rows, i) for i in (0, 1)]
-        found = () if origin.product is None else (origin.product.operand(i, axes, rows) for i in (0, 1))
-        return [x for x in found if x is not None]
-
-    def _role(self, factor: Tensor, values: Tensor) -> Role:
-        def role(axis: int, features: int | None) -> str | None:
-            if features is not None:
-                origin = self.origins.of(values)
-                return None if origin is None else self.origins.role(Operand(origin, (axis,), features))
-            roles = map(self.origins.role, self._scores(factor, (axis,)))
-            return next((x for x in roles if x is not None), None)
-
-        return role
-
-    def _ordered(self, use: Use, factor: Tensor, values: Tensor, found: Axes) -> Use:
-        """Which axes of a product hold samples, heads and queries, by what was multiplied."""
-        (own, _), (other, _) = found
-        order, rows = self._order(factor, values, found, own[-2])
-        if not rows:
-            return use if order is None else replace(use, order=order)
-        w, v, y, axis = use.weights, use.values, use.output, own[-2]
-        if len(rows) == 1 and own[-3:-2] not in ((), (None,)) and other[-3:-2] in ((), (None,)):
-            # Heads stand where queries do, and queries where samples do that share their values.
-            w, y, own = swapped(w), swapped(y), (*own[:-3], own[-2], own[-3], own[-1])
-        elif axis is not None:
-            factor = self.origins.moved(unfolded, factor, rows, axis)
-            w, v, y = unfolded(w, rows, -2), v.unsqueeze(-3), unfolded(y, rows, -2)
-            own = tuple(None if a is None else a + (a >= axis) for a in own)
-            own, other = (*own[:-2], axis, *own[-2:]), (*other[:-2], None, *other[-2:])
-        order, _ = self._order(factor, values, ((own, tuple(w.shape)), (other, tuple(v.shape))))
-        return replace(use, weights=w, values=v, output=y, order=order)
-
-    def _order(
-        self, factor: Tensor, values: Tensor, found: Axes, rows: int | None = None
-    ) -> tuple[np.ndarray | None, Rows]:
-        """Which of the leading axes of a product hold samples and which heads, and what the axis of queries does."""
-        (own, sizes), (other, more) = found
-        count = max(len(own), len(other)) - 2
-        leading = torch.broadcast_shapes(sizes[:-2], more[:-2])  # type: ignore[no-untyped-call]
-        aligned: list[tuple[int | None, ...]] = [(None,) * (count + 2 - len(x)) + x[:-2] for x in (own, other)]
-        operands = self._scores(factor, aligned[0], rows)
-        if (origin := self.origins.of(values)) is not None:
-            operands.append(Operand(origin, aligned[1], other[-1]))
-        return self.origins.order(tuple(leading), operands)
 
     def _add(self, softmax: Softmax) -> None:
         softmax.beside = self.beside

@@ -199,6 +199,14 @@ class Origins:
         found = (origin, axis) if isinstance(origin, Made) else self.source(origin, axis)
         return None if found is None or found[0].features is None else found[1] in found[0].features
 
+    def same(self, one: tuple[Origin, int] | None, x: Tensor, axis: int | None) -> bool | None:
+        """Whether an axis of a tensor is one that is known from before; None where nobody knows."""
+        origin = self.of(x)
+        if one is None or origin is None or axis is None:
+            return None
+        before, now = self.source(*one), self.source(origin, axis)
+        return None if before is None or now is None else before == now
+
     def halves(self, origin: Origin | None, axis: int | None) -> tuple[tuple[Made, Product], list[int]] | None:
         """The product of which an axis holds cells, and those of its factors of which the axis holds the features."""
         # Most products are of maps.
