@@ -382,10 +382,6 @@ JOINED: dict[str, tuple[Callable[..., Tensor], Callable[[Tensor], Tensor]]] = {
         lambda q, k: torch.cat([soft(q, k[:, :, :5]) * 0.25, soft(q, k[:, :, 5:]) * 0.75], -1),
         in_order,
     ),
-    "padded": (
-        lambda q, k: torch.cat([functional.pad(soft(x, k[:, :, :8]), (0, T - 8)) for x in q.split(6, 2)], 2),
-        in_order,
-    ),
     "chosen": (lambda q, k: torch.where(CAUSAL, soft(q, k), 0) * soft(k, q), in_order),
 }
 

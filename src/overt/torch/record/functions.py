@@ -41,9 +41,9 @@ VIEWS = {
     "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "transpose", "permute", "swapaxes", "movedim",
     "expand", "expand_as", "view_as", "reshape_as", "__getitem__", "repeat_interleave", "narrow", "__get__",
 }  # fmt: skip
-# What puts tensors together.
+# What puts tensors together; padded ones are viewed as bands later.
 JOINS = {
-    "cat", "concat", "concatenate", "stack", "hstack", "vstack", "pad", "repeat", "tile", "block_diag", "__setitem__",
+    "cat", "concat", "concatenate", "stack", "hstack", "vstack", "repeat", "tile", "block_diag", "__setitem__",
 }  # fmt: skip
 CHANGES = {
     "masked_fill", "masked_fill_", "mul", "mul_", "__mul__", "__rmul__", "__imul__", "where", "nan_to_num", "div",
