@@ -73,10 +73,7 @@ DOUBTFUL: dict[str, tuple[Callable[..., Tensor], str]] = {
     "sharpened": (lambda q, k, v: divided(added(q, k).softmax(-1) ** 2) @ v, ", with pow on the way"),
     "a mean of heads": (lambda q, k, v: added(q, k).softmax(-1).mean(1, True) @ v, ", with mean on the way"),
     "a slight shift": (lambda q, k, v: divided(added(q, k).softmax(-1) + 1e-8) @ v, ", with add on the way"),
-    "head by head": (
-        lambda q, k, v: torch.cat([added(q[:, [h]], k[:, [h]]).softmax(-1) for h in range(H)], 1) @ v,
-        ", with cat on the way",
-    ),
+    "backwards": (lambda q, k, v: added(q, k).softmax(-1).flip(-1) @ v.flip(2), ", with flip on the way"),
     "value by value": (looped, ""),
     "in bags": (in_bags, ", with topk on the way"),
     "expanded": (expanded, ""),

@@ -171,9 +171,9 @@ NAMED: dict[str, tuple[Callable[..., Tensor], str]] = {
         lambda q, k, v: torch.einsum("bhts,bhsd,de->bhte", scores(q, k).softmax(-1), v, torch.eye(D)),
         "after its softmax, einsum changes its weights",
     ),
-    "pieces that are joined": (
-        lambda q, k, v: torch.stack([scores(q[:, h], k[:, h]).softmax(-1) for h in range(H)], 1) @ v,
-        "after its softmax, stack changes its weights",
+    "pieces that are added": (
+        lambda q, k, v: sum(scores(q[:, [h]], k[:, [h]]).softmax(-1) for h in range(H)) / H @ v,
+        "after its softmax, add changes its weights",
     ),
     "vmap by keywords": (
         lambda q, k, v: torch.vmap(lambda q, k, v: SDPA(query=q, key=k, value=v))(q, k, v),

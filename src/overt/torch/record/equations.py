@@ -7,7 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-_PRODUCTS = {"matmul", "__matmul__", "linalg_matmul", "bmm", "baddbmm", "baddbmm_", "mm", "addmm", "addmm_"}
+_PRODUCTS = {
+    "matmul", "__matmul__", "linalg_matmul", "bmm", "baddbmm", "baddbmm_", "mm", "addmm", "addmm_", "_sparse_mm",
+}  # fmt: skip
 _LETTERS = "".join(map(chr, range(0x250, 0x2A0)))
 # Letters that nobody writes, for the axes of an ellipsis.
 _SPARE = "".join(map(chr, range(0x100, 0x150)))

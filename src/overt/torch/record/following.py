@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from overt.torch.record.cells import Made, Moved, Operand, Origin, Product, Rows
+from overt.torch.record.cells import Made, Origin, Product
 from overt.torch.record.equations import equation, terms
 from overt.torch.record.functions import (
     CASTS,
     CHANGES,
     ENDS,
+    JOINS,
     LEAVES,
     LOGS,
     PLAIN,
@@ -31,15 +31,17 @@ from overt.torch.record.functions import (
     SHIFTS,
     SLIGHT,
     SOFTMAX,
-    SPELLED,
     VIEWS,
     name_of,
     parts,
+    spells,
     tensors,
 )
 from overt.torch.record.kernel import SILENT
-from overt.torch.record.mixing import ADDED, Axes, Role, axes, swapped, unfolded, used
+from overt.torch.record.mixing import ADDED, axes, totals, used, whole
+from overt.torch.record.ordering import ordered_use, role_of
 from overt.torch.record.origins import Origins, learned
+from overt.torch.record.sdpa import hidden
 from overt.torch.record.softmaxes import Softmax, Use, Weights, onward
 from overt.torch.record.undropped import DROPOUT, Undropped
 
@@ -49,7 +51,9 @@ _Known = dict[int, tuple[weakref.ref[Tensor], Weights | None, Product | None]]
 class Follower:
     """What became of scores and weights; holds on to no tensor that its owner has let go."""
 
-    def __init__(self) -> None:
+    def __init__(self, ran: Mapping[Any, int] | None = None) -> None:
+        """ran: how often each place has run."""
+        self._ran = {} if ran is None else ran
         self.origins = Origins()
         self._undropped = Undropped()
         # Sums over positions, one for each feature of a map: all of an attention, or the first half of a linear one.
@@ -86,9 +90,11 @@ class Follower:
         if name in PRODUCTS and not (name == "linear" and _maps(place, args, kwargs)):
             return self._product(place, name, args, kwargs, result)
         if name in LEAVES:
+            self._undropped.see(name, func, args, kwargs, result)
             self._leave(place, name, args[0])
             return None
-        if (name in SPELLED or name in LOGS) and not any(map(self._entry, tensors(args))):
+        spelled = spells(name, args, kwargs)
+        if (spelled or name in LOGS) and not any(map(self._entry, tensors(args))):
             self._spell(place, name, args, kwargs, result)
             return None
         if not (self._known or self._aside):
@@ -102,8 +108,8 @@ class Follower:
                 if weights is None or args[0].shape == args[2].shape:
                     self._note(args[0], weights, self._root(args[2]))
                 else:
-                    self._lose(args[2], name)
-                    self._onward(place, name, args[0], [args[2]])
+                    both = [x for x in (args[2], args[0]) if self._entry(x)]
+                    self._pass_on(place, name, func, args, kwargs, args[0], both)
             return None
         # What takes a shape alone, and whether something is the case, is nothing that could mix.
         if not isinstance(result, Tensor) or name in SHAPED or not result.is_floating_point():
@@ -123,7 +129,7 @@ class Follower:
         sources = sorted((x for x in given if self._entry(x)), key=lambda x: self._weights(x) is None)
         if not sources:
             return None
-        if name in SPELLED and self._weights(sources[0]) is None:
+        if spelled and self._weights(sources[0]) is None:
             # To add them up is not yet to mix by them.
             sums, root = name == "logsumexp", self._root(sources[0])
             softmax = Softmax(place, sums, spelled=not sums, lost=name, root=root, aside=sums)
@@ -133,11 +139,13 @@ class Follower:
             return None
         if name in ENDS:
             self._lose(sources[0], name)
-            # Heads that talk: a linear map of scores makes scores, and nothing else with as many axes is mapped.
-            if sources[0].ndim > 3 and self._weights(sources[0]) is not None:
-                if result.shape == sources[0].shape:
+            if (weights := self._weights(sources[0])) is not None:
+                # Heads that talk, and keys that are mapped to as many.
+                alike = not weights.form and weights.softmax.normal is None and result.shape == sources[0].shape
+                if sources[0].ndim > 3 or alike:
                     self._onward(place, name, result, sources)
             elif sources[0].ndim > 3 and name == "linear":
+                # A linear map of scores makes scores, and nothing else with as many axes is mapped.
                 self._note(result, None, self._root(sources[0]))
             return None
         self._pass_on(place, name, func, args, kwargs, result, sources)
@@ -167,31 +175,37 @@ class Follower:
                 weights.softmax.given = True
         found, self._softmaxes = self._softmaxes, []
         self._known.clear()
-        self._aside.clear()
+        # Somebody may keep weights for another run.
+        for key, (_, weights, _) in list(self._aside.items()):
+            if weights is None or not weights.again:
+                del self._aside[key]
+            elif weights.softmax not in self._softmaxes:
+                self._softmaxes.append(weights.softmax)
         # Scores of which the softmax is followed may be looked at as well.
         followed = {id(x.root) for x in found if x.followed and x.root is not None}
         return (
-            x for x in found if x.doubtful or (x.scored and not x.followed and not (x.aside and id(x.root) in followed))
+            x
+            for x in found
+            if x.doubtful or x.left or (x.scored and not x.followed and not (x.aside and id(x.root) in followed))
         )
 
     def _begin(self, place: Any, args: Any, kwargs: Any, result: Any) -> None:
-        if not isinstance(result, Tensor):
+        if not isinstance(result, Tensor) or not result.ndim:
             return
         known = [x for x in tensors((*args, *kwargs.values())) if self._entry(x)]
         # What became of weights before is no scores.
         sources = [x for x in known if (w := self._weights(x)) is None or not (w.form or w.again)]
-        # A vector that is no scores chooses between things.
-        if result.ndim < (1 if sources else 2):
+        root, source = self._root(sources[0]) if sources else None, self._source(args, kwargs, result)
+        # A vector that is no scores chooses between things, unless it has places.
+        if result.ndim < 2 and not sources and (source is None or self.origins.mapped(*source) is not False):
             return
-        softmax = Softmax(place, bool(sources), result.numel(), root=self._root(sources[0]) if sources else None)
-        if not sources:
-            softmax.source = self._source(args, kwargs, result)
+        softmax = Softmax(place, bool(sources), result.numel(), root=root, source=source)
         self._add(softmax)
         self._note(result, Weights(softmax, result.detach()))
 
     def _spell(self, place: Any, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """What ``exp`` gives of no scores may be a softmax, if it is divided by a sum of itself."""
-        if not isinstance(result, Tensor) or result.ndim < 2 or not result.is_floating_point():
+        if not isinstance(result, Tensor) or result.numel() < 2 or not result.is_floating_point():
             return
         logs = name in LOGS
         softmax = Softmax(place, False, result.numel(), normal=logs, lost=name)
@@ -210,13 +224,21 @@ class Follower:
     def _open(self, weights: Weights) -> bool:
         """Whether what becomes of weights is to be known, though no error names it: they may weigh a sum yet."""
         softmax = weights.softmax
+        if weights.again or softmax.scored:
+            return weights.again
         if softmax.chooses is None:
-            softmax.chooses = softmax.source is not None and self.origins.mapped(*softmax.source)
-        return weights.again or not (softmax.scored or softmax.chooses)
+            softmax.chooses = softmax.source is not None and self.origins.mapped(*softmax.source) is True
+        return not softmax.chooses
+
+    def _turn(self, place: Any) -> tuple[Any, int]:
+        """A place, and which of its runs this is."""
+        return place, self._ran.get(place, 0)
 
     def _onward(self, place: Any, name: str, result: Tensor, sources: Sequence[Tensor]) -> None:
         """Note what weights are after a function that is not followed."""
         found = [x for x in map(self._weights, sources) if x is not None]
+        if "add" in name:
+            found.sort(key=lambda x: x.form != "total")
         if found[0].softmax.scored and not found[0].again:
             return
         if form := onward(place, name, found, sources[0], result, self._open(found[0])):
@@ -227,14 +249,18 @@ class Follower:
             return
         if not self._entry(x):
             self.left[place] = name
-        elif self._weights(x) is None:
+        elif (weights := self._weights(x)) is None:
             self._add(Softmax(place, True, lost=name, root=self._root(x), aside=True))
         else:
             self._lose(x, name)
+            self._open(weights)
 
     def _pass_on(
         self, place: Any, name: str, func: Any, args: Any, kwargs: Any, result: Tensor, sources: list[Tensor]
     ) -> None:
+        if name == "copy_":
+            # What is written over is gone.
+            sources = [x for x in sources if x is not result] or sources
         source = sources[0]
         weights = self._weights(source)
         if weights is None:
@@ -254,6 +280,10 @@ class Follower:
             self._drop(name, args, kwargs, result, source, weights)
         elif name in CASTS or (name == "copy_" and result.shape == source.shape):
             self._go_on(name, result, source, weights, result.detach() if same else weights.values)
+            if name == "copy_" and (base := result._base) is not None:
+                # What a part is written to has it too.
+                both = [x for x in (source, base) if self._entry(x)]
+                self._pass_on(place, "__setitem__", func, args, kwargs, base, both)
         elif name in VIEWS and args and args[0] is source:
             try:
                 values = result.detach() if same or weights.dropped else func(weights.values, *args[1:], **kwargs)
@@ -261,15 +291,32 @@ class Follower:
             except RuntimeError:
                 # What is known of them has other strides, or another shape by now.
                 self._lose(source, name)
+        elif name in JOINS and (joined := self._joined(place, name, sources)) is not None:
+            self._go_on(name, result, source, joined, result.detach())
         elif result.shape == source.shape and (
             name in CHANGES
             or (name in SHIFTS and weights.softmax.scored and isinstance(args[1], float) and abs(args[1]) < SLIGHT)
         ):
-            self._go_on(name, result, source, weights, result.detach())
+            joined = self._joined(place, name, sources) if len(sources) > 1 else None
+            self._go_on(name, result, source, joined or weights, result.detach())
         else:
             self._onward(place, name, result, sources)
             for x in sources:
                 self._lose(x, name)
+
+    def _joined(self, place: Any, name: str, sources: Sequence[Tensor]) -> Weights | None:
+        """Weights that are put together of those of one or several softmaxes; None where some are none."""
+        found = [x for x in map(self._weights, sources) if x is not None and not (x.form or x.again)]
+        several = list({id(y): y for x in found for y in x.softmax.of or (x.softmax,)}.values())
+        if len(found) < len(sources) or any(x.spelled or x.normal is not None for x in several):
+            return None
+        first, dropped = found[0].softmax, any(x.dropped for x in found)
+        if len(several) > 1:
+            size = sum(x.size for x in several) if name in JOINS else first.size
+            scored = any(x.scored for x in several)
+            first = Softmax(place, scored, size, root=first.root, aside=True, source=first.source, of=tuple(several))
+            self._add(first)
+        return replace(found[0], softmax=first, dropped=dropped)
 
     def _go_on(self, name: str, result: Tensor, source: Tensor, weights: Weights, values: Tensor) -> None:
         """Weights that are in another tensor now; after dropout, what they would be without it."""
@@ -299,15 +346,25 @@ class Follower:
         operands = list(tensors((*args, *(x for key, x in kwargs.items() if key != "out"))))
         factors = operands[-2:]
         if len(factors) < 2:
+            # Of one tensor axes are moved, or summed over.
+            if factors and self._entry(factors[0]):
+                kind = name if result.numel() == factors[0].numel() else "sum"
+                self._pass_on(place, kind, torch.einsum, args, kwargs, result, factors)
             return None
         written = equation(name, args, kwargs, *factors)
         for i, factor in enumerate(factors):
             weights = self._weights(factor)
-            if weights is None or place in weights.softmax.users * weights.again:
+            if weights is None or (not weights.form and self._turn(place) in weights.softmax.users * weights.again):
                 continue
             found = None
             if weights.form or weights.softmax.normal is not None:
-                self._meet(place, name, factor, operands, result)
+                letters = terms(name, written, factors[0], factors[1], result)
+                sums = weights.softmax.normal is False and totals(letters, factors[1 - i], 1 - i)
+                if sums != "all":
+                    self._meet(place, name, factor, operands, result)
+                if sums:
+                    self._note(result, replace(weights, values=result.detach(), form="total"))
+                    return None
                 continue
             if weights.softmax.spelled:
                 weights.softmax.scored = True
@@ -316,9 +373,17 @@ class Follower:
             if values is not None and values.layout is not torch.strided:
                 values = values.to_dense()
             # Of more than two factors nobody knows the values; what is added comes first.
-            if (len(operands) == 2 or name in ADDED) and values is not None:
-                role = self._role(factor, factors[1 - i])
+            if (len(operands) == 2 or name in ADDED) and values is not None and hidden((result,)) is None:
+                role = role_of(self.origins, factor, factors[1 - i])
                 found = used(name, written, values, factors[1 - i], _mixed(name, factors, result), i, role)
+                # Heads that talk are mixed by what all samples share too.
+                own, shared = learned(factors[1 - i]), factors[1 - i].ndim < factor.ndim
+                if found is not None and (own or shared) and not whole(found[0]):
+                    shapes = [tuple(x.shape) for x in (factor, factors[1 - i], result)]
+                    sorted_axes = axes(name, written, shapes, i, role)
+                    axis = None if sorted_axes is None else sorted_axes[0][0][-1]
+                    runs = self.origins.same(weights.softmax.source, factor, axis)
+                    found = None if runs is False or (own and not runs) else found
             # Weights of weights mix no values: an inverse is computed so.
             itself = self._weights(factors[1 - i]) is not None
             # One piece may be all but a sink; a second one shows that there are several.
@@ -333,8 +398,12 @@ class Follower:
                 self._lose(factor, name)
                 continue
             self._note(factor, replace(weights, values=factor.detach(), again=True))
-            weights.softmax.users += (place,)
+            for one in (weights.softmax, *weights.softmax.of):
+                one.users += (self._turn(place),)
             weights.softmax.piece |= piece
+            if learned(factors[1 - i]) and result.shape == factor.shape and factor.ndim > 3:
+                # What maps keys to as many may make other weights.
+                self._note(result, replace(weights, values=result.detach(), form="mapped", again=True))
             return self._used(place, name, written, factors, i, weights, found, result)
         for x in operands[:-2]:
             self._lose(x, name)
@@ -368,7 +437,9 @@ class Follower:
         ):
             self._lose(x, name)
             self._onward(place, name, result, [x])
-        elif weights.form != "spread" and place not in weights.softmax.users * weights.again:
+        elif weights.form == "mapped" or (
+            weights.form != "spread" and self._turn(place) not in weights.softmax.users * weights.again
+        ):
             weights.softmax.summed = weights.softmax.summed or place
 
     def _multiplied(
@@ -393,11 +464,11 @@ class Follower:
     ) -> Use | None:
         """What the i-th factor of a product mixed, by which weights."""
         factor, values = factors[i], factors[1 - i]
-        shapes, role = [tuple(x.shape) for x in (factor, values, result)], self._role(factor, values)
+        shapes, role = [tuple(x.shape) for x in (factor, values, result)], role_of(self.origins, factor, values)
         sorted_axes = axes(name, written, shapes, i, role)
         use = Use(place, weights.softmax, *found, weights.dropped)
         if sorted_axes is not None:
-            use = self._ordered(use, factor, values, sorted_axes)
+            use = ordered_use(self.origins, use, factor, values, sorted_axes)
         if weights.softmax.scored or sorted_axes is None:
             return use
         # A softmax over features that meets what keys and values made is none over keys.
@@ -430,57 +501,6 @@ class Follower:
         found = [use for use, *_ in self._waiting]
         self._waiting.clear()
         return found
-
-    def _scores(self, factor: Tensor, axes: tuple[int | None, ...], rows: int | None = None) -> list[Operand]:
-        """Both factors of the product that weights come from, along axes of the weights."""
-        origin = self.origins.of(factor)
-        if origin is None or not origin.told:
-            return []
-        if isinstance(origin, Moved):
-            return [Operand(origin, axes, None, rows, i) for i in (0, 1)]
-        found = () if origin.product is None else (origin.product.operand(i, axes, rows) for i in (0, 1))
-        return [x for x in found if x is not None]
-
-    def _role(self, factor: Tensor, values: Tensor) -> Role:
-        def role(axis: int, features: int | None) -> str | None:
-            if features is not None:
-                origin = self.origins.of(values)
-                return None if origin is None else self.origins.role(Operand(origin, (axis,), features))
-            roles = map(self.origins.role, self._scores(factor, (axis,)))
-            return next((x for x in roles if x is not None), None)
-
-        return role
-
-    def _ordered(self, use: Use, factor: Tensor, values: Tensor, found: Axes) -> Use:
-        """Which axes of a product hold samples, heads and queries, by what was multiplied."""
-        (own, _), (other, _) = found
-        order, rows = self._order(factor, values, found, own[-2])
-        if not rows:
-            return use if order is None else replace(use, order=order)
-        w, v, y, axis = use.weights, use.values, use.output, own[-2]
-        if len(rows) == 1 and own[-3:-2] not in ((), (None,)) and other[-3:-2] in ((), (None,)):
-            # Heads stand where queries do, and queries where samples do that share their values.
-            w, y, own = swapped(w), swapped(y), (*own[:-3], own[-2], own[-3], own[-1])
-        elif axis is not None:
-            factor = self.origins.moved(unfolded, factor, rows, axis)
-            w, v, y = unfolded(w, rows, -2), v.unsqueeze(-3), unfolded(y, rows, -2)
-            own = tuple(None if a is None else a + (a >= axis) for a in own)
-            own, other = (*own[:-2], axis, *own[-2:]), (*other[:-2], None, *other[-2:])
-        order, _ = self._order(factor, values, ((own, tuple(w.shape)), (other, tuple(v.shape))))
-        return replace(use, weights=w, values=v, output=y, order=order)
-
-    def _order(
-        self, factor: Tensor, values: Tensor, found: Axes, rows: int | None = None
-    ) -> tuple[np.ndarray | None, Rows]:
-        """Which of the leading axes of a product hold samples and which heads, and what the axis of queries does."""
-        (own, sizes), (other, more) = found
-        count = max(len(own), len(other)) - 2
-        leading = torch.broadcast_shapes(sizes[:-2], more[:-2])  # type: ignore[no-untyped-call]
-        aligned: list[tuple[int | None, ...]] = [(None,) * (count + 2 - len(x)) + x[:-2] for x in (own, other)]
-        operands = self._scores(factor, aligned[0], rows)
-        if (origin := self.origins.of(values)) is not None:
-            operands.append(Operand(origin, aligned[1], other[-1]))
-        return self.origins.order(tuple(leading), operands)
 
     def _add(self, softmax: Softmax) -> None:
         softmax.beside = self.beside

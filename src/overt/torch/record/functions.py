@@ -12,8 +12,7 @@ from torch.nn import Parameter, functional
 from overt.torch.record.mixing import ADDED, TURNED
 
 SOFTMAX = {
-    "softmax", "_softmax", "softmax_", "_safe_softmax", "softmin", "special_softmax", "gumbel_softmax",
-    "_sparse_softmax",
+    "softmax", "_softmax", "softmax_", "_safe_softmax", "softmin", "gumbel_softmax", "_sparse_softmax",
 }  # fmt: skip
 # Products that give one number, and all of them.
 _DOTS = {"dot", "vdot", "linalg_vecdot"}
@@ -22,13 +21,15 @@ PRODUCTS = {
     "linalg_multi_dot", "chain_matmul", "_sparse_mm", "smm", *ADDED, *TURNED, *_DOTS,
 }  # fmt: skip
 # What a softmax that is spelled out takes of scores; how its weights go on from there is not followed.
-SPELLED = {"exp", "exp_", "exp2", "exp2_", "__rpow__", "logsumexp"}
+SPELLED = {"exp", "exp_", "exp2", "exp2_", "expm1", "expm1_", "logsumexp"}
+# Which are ``exp`` where the exponent is a tensor.
+_POWERS = {"pow", "__pow__", "__rpow__", "float_power"}
 # What is divided by a sum in itself, before or after ``exp``.
-LOGS = {"logsumexp", "log_softmax"}
+LOGS = {"logsumexp", "log_softmax", "_log_softmax"}
 # By which numbers leave torch, for where nobody follows them.
 LEAVES = {"numpy", "tolist", "__array__", "__dlpack__", "data_ptr"}
 # Linear maps are many, and mix by parameters, all but a few.
-_BEGINNINGS = (SOFTMAX | PRODUCTS | SPELLED | LOGS | LEAVES) - {"linear"}
+_BEGINNINGS = (SOFTMAX | PRODUCTS | SPELLED | LOGS | LEAVES | {"__rpow__"}) - {"linear"}
 # Products with parameters and everything else after which scores are no scores any more.
 # The cosine of a product is that of a position.
 ENDS = {
@@ -39,6 +40,10 @@ CASTS = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contig
 VIEWS = {
     "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "transpose", "permute", "swapaxes", "movedim",
     "expand", "expand_as", "view_as", "reshape_as", "__getitem__", "repeat_interleave", "narrow", "__get__",
+}  # fmt: skip
+# What puts tensors together; padded ones are viewed as bands later.
+JOINS = {
+    "cat", "concat", "concatenate", "stack", "hstack", "vstack", "repeat", "tile", "block_diag", "__setitem__",
 }  # fmt: skip
 CHANGES = {
     "masked_fill", "masked_fill_", "mul", "mul_", "__mul__", "__rmul__", "__imul__", "where", "nan_to_num", "div",
@@ -60,7 +65,12 @@ _ORDERED = (torch._ops.HigherOrderOperator,)
 
 def begins(func: Callable[..., Any]) -> bool:
     """Whether scores or weights may begin with a function: a softmax, a product, an operator by its own name."""
-    return func.__name__ in _BEGINNINGS or isinstance(func, _OPERATORS + _ORDERED)
+    return name_of(func) in _BEGINNINGS or isinstance(func, _OPERATORS + _ORDERED)
+
+
+def may_begin(func: Callable[..., Any]) -> Callable[[Any, Any], bool] | None:
+    """Of a function with whose arguments alone scores or weights may begin: with which."""
+    return multiplies if func is LINEAR else _raises if name_of(func) in _POWERS else None
 
 
 def among(args: Any, kwargs: Any, known: Mapping[int, object]) -> bool:
@@ -71,14 +81,27 @@ def among(args: Any, kwargs: Any, known: Mapping[int, object]) -> bool:
     )
 
 
-def multiplies(args: Any) -> bool:
+def multiplies(args: Any, kwargs: Any) -> bool:
     """Whether a linear map is one by what is no parameter, which is a product of two activations."""
     return len(args) < 2 or type(args[1]) is not Parameter
 
 
+def spells(name: str, args: Any, kwargs: Any) -> bool:
+    """Whether a function may be the first half of a softmax."""
+    return name in SPELLED or (name in _POWERS and _raises(args[::-1] if name == "__rpow__" else args, kwargs))
+
+
+def _raises(args: Any, kwargs: Any) -> bool:
+    """Whether a power has several exponents, and no more bases."""
+    base, exponent = (*args, *kwargs.values())[:2]
+    if not isinstance(exponent, Tensor) or exponent.numel() < 2:
+        return False
+    return not isinstance(base, Tensor) or base.numel() <= exponent.numel()
+
+
 def name_of(func: Callable[..., Any]) -> str:
     """The name of a function, of an operator without that of its overload."""
-    return func.__name__.partition(".")[0]
+    return func.__name__.partition(".")[0].removeprefix("special_")
 
 
 def softens(func: Callable[..., Any]) -> bool:

@@ -18,6 +18,7 @@ ADDED = {"baddbmm", "baddbmm_", "addbmm", "addbmm_", "addmm", "addmm_", "addmv",
 _SLACK = 1.02
 # A letter for an axis that no equation has.
 _ONE = "\u0200"
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 
 
 # What an axis of the weights, or one of the values with that of their features, holds: "heads" or "samples", which are
@@ -78,6 +79,30 @@ def axes(name: str, equation: str | None, shapes: Sequence[tuple[int, ...]], pla
         )
         for x in found[:2]
     )
+
+
+def shows(x: Tensor) -> bool:
+    """Whether somebody may look at the numbers of a tensor."""
+    return x.layout is torch.strided and not (x.is_nested or x.is_meta or _is_wrapped(x))
+
+
+def whole(weights: Tensor) -> bool:
+    """Whether all rows of weights sum to 1, or to 0 where a query sees nothing."""
+    sums = weights.sum(-1, dtype=torch.float32)
+    return bool(((sums > 2 - _SLACK) | (sums == 0)).all())
+
+
+def totals(letters: Sequence[str] | None, values: Tensor, place: int) -> str:
+    """Whether a product only adds up what is mixed, "all" of it or "some", for there the values are all the same.
+
+    Where they are 0 it leaves something out.
+    """
+    summed = [] if letters is None else [i for i, a in enumerate(letters[place]) if a not in letters[2]]
+    if len(summed) != 1 or not values.numel() or not shows(values):
+        return ""
+    largest = values.amax(summed)
+    alike = ((values == largest.unsqueeze(summed[0])) | (values == 0)).all(summed[0]) & (largest > 0)
+    return "all" if bool(alike.all()) else "some" if bool(alike.any()) else ""
 
 
 def ordered(x: Tensor, order: np.ndarray) -> Tensor:

@@ -194,10 +194,18 @@ class Origins:
         """Whether an axis holds features alone, and neither positions nor samples."""
         return origin is not None and axis is not None and self.role(Operand(origin, (axis,), axis)) == "heads"
 
-    def mapped(self, origin: Origin, axis: int) -> bool:
-        """Whether an axis holds features that a map by parameters made."""
+    def mapped(self, origin: Origin, axis: int) -> bool | None:
+        """Whether an axis holds features that a map by parameters made, or places of it; None where none did."""
         found = (origin, axis) if isinstance(origin, Made) else self.source(origin, axis)
-        return found is not None and found[0].features is not None and found[1] in found[0].features
+        return None if found is None or found[0].features is None else found[1] in found[0].features
+
+    def same(self, one: tuple[Origin, int] | None, x: Tensor, axis: int | None) -> bool | None:
+        """Whether an axis of a tensor is one that is known from before; None where nobody knows."""
+        origin = self.of(x)
+        if one is None or origin is None or axis is None:
+            return None
+        before, now = self.source(*one), self.source(origin, axis)
+        return None if before is None or now is None else before == now
 
     def halves(self, origin: Origin | None, axis: int | None) -> tuple[tuple[Made, Product], list[int]] | None:
         """The product of which an axis holds cells, and those of its factors of which the axis holds the features."""
@@ -264,7 +272,8 @@ class Origins:
         maker = id(tensors[own.index(True)])
         letters = terms(name, equation(name, args, kwargs, *tensors), tensors[0], tensors[1], result)
         if letters is None:
-            return None
+            # A vector leaves no features.
+            return Made(shape, (), maker) if own[1] and tensors[1].ndim == 1 and name != "einsum" else None
         activation, given, learnt, out = (
             tensors[own.index(False)],
             letters[own.index(False)],

@@ -157,7 +157,8 @@ def given(used: Use) -> Call:
         v = _shared(values, order, leading)
     else:
         values = values[(None,) * (output.ndim - values.ndim)]
-        v = four(values.expand(*leading[:-1], *values.shape[-3:]), leading[:-1], None, leading)
+        own = leading if len(leading) < 2 else (*leading[:-1], values.shape[-3])
+        v = four(values.expand(*own, *values.shape[-2:]), leading[:-1], None, leading)
     B, H, T, S = w.shape
     nothing = w.new_empty((B, H, T, 0)), w.new_empty((B, v.shape[1], S, 0))
     return Call("softmax", *nothing, v, y, 1.0, Visible.everything(S), weights=w, dropped=used.dropped)

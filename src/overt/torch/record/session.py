@@ -53,7 +53,7 @@ class Session:
         self._keeper, self._replace, self._check = keeper, compute == "overt", check
         self._chosen = _chooser(layers)
         self._watch = Watch(model)
-        self._follower = Follower()
+        self._follower = Follower(self._watch.ran)
         self._context = ExitStack()
         self._tap = Tap()
         # Whether attention that runs now is one that an interface has described.
@@ -138,7 +138,8 @@ class Session:
             idle = [self._watch.idle(x) for x in module.children()]
             if any(attend):
                 found += [x for x, *some in zip(children, attend, hides, idle, strict=True) if not any(some)]
-        return found + [x for x in self._mixers if not any(_in(x, y) or _in(y, x) for y in (*found, *self.seen))]
+        mixers = [x for x in self._mixers if x not in self.unseen]
+        return found + [x for x in mixers if not any(_in(x, y) or _in(y, x) for y in (*found, *self.seen))]
 
     @property
     def _mixers(self) -> list[str]:
@@ -347,16 +348,19 @@ class Session:
                 self._miss(names[module], "a softmax of scores in a method that is not called as a module is")
                 continue
             if softmax.doubtful:
-                by, what = softmax.lost, "weights that were used before weigh" if softmax.scored else _DOUBTFUL
+                by, what = softmax.lost, "weights that were used before weigh" if softmax.users else _DOUBTFUL
                 changed = "" if by is None or weighs(by) else f", with {by} on the way"
                 self._miss(names[softmax.summed], f"{what} a sum{changed}")
+                continue
+            if softmax.left:
+                self._miss(names[module], f"numbers of it leave torch by {softmax.lost}")
                 continue
             if softmax.given and not (softmax.lost or softmax.torn):
                 self._miss(names[module], "a softmax of scores is part of what the model gives, and mixed nothing seen")
                 continue
             after = f"{softmax.lost} changes its weights" if softmax.lost else "its weights met no values"
             why = f"after its softmax, {after}, which is not understood"
-            if softmax.lost in SPELLED:
+            if softmax.spelled or softmax.lost in SPELLED:
                 why = f"it spells out its softmax by {softmax.lost}, which is not followed"
             elif softmax.infinite:
                 why = (

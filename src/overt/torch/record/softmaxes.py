@@ -10,10 +10,13 @@ import numpy as np
 from torch import Tensor
 
 from overt.torch.record.cells import Origin, Product
+from overt.torch.record.functions import LEAVES
+from overt.torch.record.mixing import shows
 
 # What adds up values that were weighed one by one; some by an index, as where edges meet in a node.
 _PLAIN = {"sum", "mean", "nansum"}
-_SUMS = _PLAIN | {"cumsum", *(f"{x}{y}" for x in ("index_add", "scatter_add") for y in ("", "_"))}
+_SUMS = _PLAIN | {"cumsum", "bincount"}
+_SUMS |= {f"{x}{y}" for x in ("index_add", "scatter_add", "scatter_reduce") for y in ("", "_")}
 
 
 @dataclass(eq=False)
@@ -27,11 +30,12 @@ class Softmax:
     summed: where they, or what was made of them, weighed a sum that is not recorded.
     spelled: whether it is what ``exp`` gave of scores, which is no softmax before it mixes.
     normal: whether what ``exp`` gave of anything else was divided by a sum of itself; None for any other softmax.
-    users: where its weights mixed values.
+    users: where its weights mixed values, and in which of the runs there.
     source: where its input comes from, if that is no scores, and along which axis it runs.
     chooses: whether that axis holds features of a map, as where a router chooses experts; None where nobody asked.
     infinite: whether weights that met a product are not all finite.
     root: the product that its scores come from.  aside: whether these were only looked at, and may go on elsewhere.
+    of: those whose weights were put together.
     """
 
     place: Any
@@ -48,14 +52,20 @@ class Softmax:
     lost: str | None = None
     root: Product | None = None
     aside: bool = False
-    users: tuple[Any, ...] = ()
+    users: tuple[tuple[Any, int], ...] = ()
     source: tuple[Origin, int] | None = None
     chooses: bool | None = None
+    of: tuple[Softmax, ...] = ()
 
     @property
     def followed(self) -> bool:
         """Whether all that became of its weights is understood."""
         return bool(self.users) and not self.torn and not (self.piece and self.lost is not None)
+
+    @property
+    def left(self) -> bool:
+        """Whether nobody knows what its weights mixed, for they left torch, and no error says so."""
+        return not (self.scored or self.users or self.chooses) and self.lost in LEAVES
 
     @property
     def doubtful(self) -> bool:
@@ -67,8 +77,8 @@ class Softmax:
 class Weights:
     """The weights of a softmax, in some tensor.
 
-    form: what is there in their place: "changed", by what is not followed; "spread", each weight beside the features of
-    its value; a "total" of them; empty for the weights themselves.
+    form: what is there in their place: "changed", by what is not followed; "mapped", to as many, by parameters;
+    "spread", each weight beside the features of its value; a "total" of them; empty for the weights themselves.
     again: whether they have mixed values before.
     """
 
@@ -91,13 +101,14 @@ def onward(place: Any, name: str, found: Sequence[Weights], before: Tensor, afte
     """
     softmax = found[0].softmax
     forms = [x.form for x in found if x.softmax is softmax]
-    spread = "spread" in forms
+    spread, several = "spread" in forms, any(x.softmax is not softmax for x in found)
+    # Where keys come one by one, each has a softmax of its own.
+    blocks = several and softmax.normal is False and all(x.form == "spread" for x in found)
     adds = name in (_SUMS if more else _PLAIN)
     # Weights that stand beside features by themselves have met values of the same shape.
     wide = not forms[0] and before.numel() > softmax.size
-    if (adds and spread) or (
-        more and ((adds and wide) or name == "embedding_bag" or (spread and len(forms) > 1 and "add" in name))
-    ):
+    both = "add" in name and ((spread and len(forms) > 1) or blocks)
+    if (adds and spread) or (more and ((adds and wide) or name == "embedding_bag" or both)):
         softmax.summed = softmax.summed or place
         return ""
     grown = after.shape != before.shape or after.numel() > softmax.size
@@ -105,10 +116,14 @@ def onward(place: Any, name: str, found: Sequence[Weights], before: Tensor, afte
         return "spread"
     if not more:
         return ""
-    if all(x == "total" for x in forms) or (name in _SUMS and softmax.normal is False and not any(forms)):
+    if forms == ["total"] or (name in _SUMS and softmax.normal is False and not spread):
         return "total"
-    # What ``exp`` gave, and is something else before it is divided, is no softmax.
-    return "" if softmax.normal is False else "changed"
+    # Blocks of keys are added up, and so are their totals.
+    if "add" in name and (forms[0] == "total" or (several and softmax.normal is False)):
+        return "total"
+    # What ``exp`` gave, and is negative before it is divided, is no softmax.
+    negative = softmax.normal is False and shows(after) and bool((after < 0).any())
+    return "" if negative else "mapped" if "mapped" in forms else "changed"
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from overt.torch.record.functions import LEAVES
 from overt.torch.record.kernel import SILENT
 
 DROPOUT = {"dropout", "dropout_", "feature_dropout", "alpha_dropout", "native_dropout"}
+# By which numbers are read.
+_READS = LEAVES | {"item", "__float__", "__int__"}
 
 
 class Undropped:
@@ -20,10 +23,13 @@ class Undropped:
     def __init__(self) -> None:
         # Or None, where it cannot be told.
         self._known: dict[int, tuple[weakref.ref[Tensor], Tensor | None]] = {}
+        # Whether a number was read that would be another, and may be among those that come.
+        self._read = False
 
     def begin(self, result: Tensor, source: Tensor) -> None:
         """What dropout gave, and of what: a copy, as what is changed in place later must be changed in it too."""
         self._put(result, source.detach().clone())
+        self._read = False
 
     def of(self, x: Any) -> Tensor | None:
         """What a tensor would be; None where it is what it is, or where nobody knows."""
@@ -32,7 +38,10 @@ class Undropped:
     def see(self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
         """Do the same with what there would be."""
         given = [x for x in _flat((*args, *kwargs.values())) if self._comes_after(x)] if self._known else []
-        if not given:
+        if given and name in _READS:
+            self._read = True
+            return
+        if not given and not (self._read and any(map(_computed, args))):
             return
         target = args[0] if args else None
         changes = result is target or name == "__setitem__"
@@ -51,6 +60,8 @@ class Undropped:
             return None if changes else known
         if changes and known is None and name == "copy_":
             known = torch.empty_like(target)
+        if self._read and any(map(_computed, _flat((*args, *kwargs.values())))):
+            return None
         # Nothing of the model's own is changed twice, and no random number drawn.
         if (changes and known is None) or "out" in kwargs or "inplace" in kwargs or _draws(func):
             return None
@@ -86,6 +97,11 @@ class Undropped:
 
 def _flat(args: Any) -> list[Any]:
     return [y for x in args for y in (x if isinstance(x, tuple | list) else [x])]
+
+
+def _computed(x: Any) -> bool:
+    """Whether an argument is a number that was computed: who writes one writes few digits."""
+    return type(x) in (int, float) and float(f"{x:.3g}") != x
 
 
 def _draws(func: Callable[..., Any]) -> bool:

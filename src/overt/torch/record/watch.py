@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from overt.torch.record import closed, padding, sdpa
 from overt.torch.record.following import Follower
-from overt.torch.record.functions import LINEAR, among, begins, multiplies
+from overt.torch.record.functions import among, begins, may_begin
 from overt.torch.record.origins import heeds
 
 # A module of that name attends, or says so.
@@ -72,7 +72,8 @@ class Watch:
         self.stack: list[nn.Module] = []
         self.current: Pass | None = None
         self.elsewhere: set[str] = set()
-        self.ran: set[nn.Module] = set()
+        # How often each has run.
+        self.ran: dict[nn.Module, int] = {}
         # Padded positions of encoders that run, where torch would take them out if nobody watched.
         self._padded: dict[nn.Module, Tensor] = {}
         self._finished: Callable[[Any], None] | None = None
@@ -136,7 +137,7 @@ class Watch:
     def idle(self, module: nn.Module) -> bool:
         """Whether nothing of a module ran that may attend, though there is some."""
         inside = set(module.modules())
-        return self.ran.isdisjoint(inside) and not inside.isdisjoint(self._watched)
+        return inside.isdisjoint(self.ran) and not inside.isdisjoint(self._watched)
 
     @cached_property
     def _methods(self) -> set[str]:
@@ -176,7 +177,7 @@ class Watch:
         if not self.stack:
             self.current = Pass(self._passes, _ids(args, kwargs), _sizes(args, kwargs))
             self._passes += 1
-        self.ran.add(module)
+        self.ran[module] = self.ran.get(module, 0) + 1
         self.stack.append(module)
         if (positions := padding.padded(self.stack, args, kwargs)) is not None:
             self._padded[module] = positions
@@ -224,7 +225,8 @@ class Mode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         attends, kind = _HEEDED[func]
-        attends = attends or (func is LINEAR and multiplies(args))
+        if attends and attends is not True:
+            attends = attends(args, kwargs or {})
         if attends or self._known or (self._aside and among(args, kwargs, self._aside)):
             result = self._see(func, args, kwargs or {})
         else:
@@ -240,13 +242,16 @@ class Mode(TorchFunctionMode):
         return result
 
 
-class _Heeded(dict[Any, tuple[bool, str]]):
-    """Whether a function attends, or may be where attention begins, and what it does to cells; asked at each one."""
+class _Heeded(dict[Any, tuple[Any, str]]):
+    """Whether a function attends, or may be where attention begins, and what it does to cells; asked at each one.
 
-    def __missing__(self, func: Any) -> tuple[bool, str]:
+    Where its arguments tell whether it may be, what is to be asked of them.
+    """
+
+    def __missing__(self, func: Any) -> tuple[Any, str]:
         if len(self) > _MOST_FUNCTIONS:
             self.clear()
-        self[func] = found = begins(func) or func.__name__ in _FUSED, heeds[func]
+        self[func] = found = begins(func) or func.__name__ in _FUSED or may_begin(func), heeds[func]
         return found
 
 
