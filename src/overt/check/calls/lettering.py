@@ -57,9 +57,9 @@ def lettered(
     # What is first in some arrays alone are no samples, unless it is called so.
     first = {s.axes[0] for s in found.values() if not s.sort and len(s.axes) > 2}
     # What all of several begin with are samples, where one of them has positions and a width beside it.
-    begins = {shape.axes[0] for shape in found.values()}
-    if not words and len(found) > 1 and len(first) == 1 and begins == first <= {"n", "N"}:
-        letters |= dict.fromkeys(begins, "B")
+    before_all = {shape.axes[0] for shape in found.values()}
+    if not words and len(found) > 1 and len(first) == 1 and before_all == first <= {"n", "N"}:
+        letters |= dict.fromkeys(first, "B")
     # What is heads where more axes are is that where there are two.
     heading = {*named} | {axis for one in found.values() if len(one.axes) > 2 and not shapes.image(one.axes)
                           for axis in one.axes[:-1] if called(axis) == "H"}  # fmt: skip

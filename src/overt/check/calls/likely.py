@@ -140,8 +140,8 @@ class Likely:
         ):
             # What is a length is no array, whatever it is called; the least that divides most.
             return "2"
-        counts = constructor_role(argument.name) is None if self.makes else argument.role == "length"
-        if said is None and path in asked.heads and counts:
+        counting = constructor_role(argument.name) is None if self.makes else argument.role == "length"
+        if said is None and path in asked.heads and counting:
             # What divides a number of heads is that of the heads that they share.
             return "number of key heads" if asked.heads & asked.divided.get(path, set()) else "number of heads"
         if said is None and self.makes and (constructor_role(argument.name) is None or len(argument.name) == 1):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, permutations, product
+from operator import itemgetter
 from typing import Any
 
 from overt.check.calls.call import (
@@ -321,8 +322,8 @@ class Suggestions(Likely):
         method = self.interface.description["method"] or self.interface.name
         module = self.interface.description.get("told", "")
         both = {**handed(self.interface.whole, method, names, module), **told}
-        arrays = {(name,) for name in names if self.told(one[name]) not in VALUES}
-        told = both if not self.makes and arrays <= both.keys() else told
+        needed: set[Path] = {(name,) for name in names if self.told(one[name]) not in VALUES}
+        told = both if not self.makes and needed <= both.keys() else told
         # What two methods take under one name is documented by that.
         methods = "|".join(map(re.escape, self.interface.description.get("life", "").split(" then ")))
         bare = {name: re.sub(rf"_({methods})$", "", name) for name in names}
@@ -459,11 +460,13 @@ class Suggestions(Likely):
                     yield from self._completed(required, kinds, lengths)
                 # Or each another number that it was made with, rather one that is called alike.
                 words = [[axis.lower() for axis, one in self._words.items() if one == letter] for letter in ("W", *own)]
-                ways = permutations({n: name.lower() for name, n in self.named.items() if n > 1}.items(), len(words))
-                for way in sorted(islice(ways, _WAYS), key=lambda way: -sum(
-                    name.startswith(tuple(some)) for (_, name), some in zip(way, words, strict=True)
-                )):  # fmt: skip
-                    for letter, (n, _) in zip(("W", *own), way, strict=True):
+                others = {n: name.lower() for name, n in self.named.items() if n > 1}
+                ranked = [
+                    (-sum(others[n].startswith(tuple(some)) for n, some in zip(way, words, strict=True)), way)
+                    for way in islice(permutations(others, len(words)), _WAYS)
+                ]
+                for _, way in sorted(ranked, key=itemgetter(0)):
+                    for letter, n in zip(("W", *own), way, strict=True):
                         lengths = lengths.resized(letter, n)
                     yield from self._completed(required, kinds, lengths)
 

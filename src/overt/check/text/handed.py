@@ -71,8 +71,10 @@ def _called(
         if other is not None and other is not own:
             named = ((str(k.arg), k.value) for k in call.keywords)
             # A method is told of by its class too.
-            around = (n for n in tree.body if isinstance(n, ast.ClassDef) and other in n.body and own not in n.body)
-            said = "\n\n".join(filter(None, map(ast.get_docstring, (*around, other))))
+            around: list[ast.ClassDef | ast.FunctionDef] = [
+                n for n in tree.body if isinstance(n, ast.ClassDef) and other in n.body and own not in n.body
+            ]
+            said = "\n\n".join(text for one in (*around, other) if (text := ast.get_docstring(one)))
             found.append((other, said, [*zip(parameters_of(other), call.args, strict=False), *named]))
     return own, found
 

@@ -140,7 +140,7 @@ class Lives:
                 for node in walked(self.functions[name]) for pair in assigned(node)]  # fmt: skip
         bare = {target.attr for target, value in made if is_own(target) and _none(value)}  # type: ignore[attr-defined]
         nodes = [n for name in self.inner(method) for n in walked(self.functions[name])]
-        tests = [n.test for n in nodes if isinstance(n, ast.If | ast.IfExp | ast.Assert | ast.While)]
+        tests: list[ast.AST] = [n.test for n in nodes if isinstance(n, ast.If | ast.IfExp | ast.Assert | ast.While)]
         tests += [n for n in nodes if isinstance(n, ast.BoolOp | ast.Try)]
         return bare - {n.attr for test in tests for n in ast.walk(test) if is_own(n)}  # type: ignore[attr-defined]
 
