@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
+from collections.abc import Iterable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -31,7 +32,7 @@ def held(thing: Any) -> Held | None:
             found.append((x, type(x), getattr(x, "_version", None)))
         elif isinstance(x, _HOLDING) or hasattr(x, "__dict__"):
             found.append((x, type(x), inside := _inside(x)))
-            open_ += inside.values() if isinstance(inside, dict) else inside
+            open_ += _parts(inside)
         else:
             return None
     return found
@@ -53,7 +54,8 @@ def restored(known: Held) -> bool:
     if not all(isinstance(x, module) or id(x) in own for x, _ in changed):
         return False
     for x, was in changed:
-        inside, mode = (x, {}) if isinstance(x, dict) else (vars(x), {"training": x.training})
+        mode = {} if isinstance(x, dict) else {"training": x.training}
+        inside = x if isinstance(x, dict) else x.__dict__
         inside.clear()
         inside.update(was | mode)
     return True
@@ -63,9 +65,11 @@ def _same(x: Any, kind: type, was: Any) -> bool:
     if type(x) is not kind or not isinstance(was, dict | list):
         return type(x) is kind and getattr(x, "_version", None) == was
     now = _inside(x)
-    if isinstance(was, dict):
-        return len(now) == len(was) and all(map(operator.is_, now.values(), was.values()))
-    return len(now) == len(was) and all(map(operator.is_, now, was))
+    return len(now) == len(was) and all(map(operator.is_, _parts(now), _parts(was)))
+
+
+def _parts(inside: dict[Any, Any] | list[Any]) -> Iterable[Any]:
+    return inside.values() if isinstance(inside, dict) else inside
 
 
 def _inside(x: Any) -> dict[Any, Any] | list[Any]:

@@ -8,13 +8,12 @@ is followed too, and nobody misses it.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from overt.torch.record.cells import Made, Origin, Product
 from overt.torch.record.equations import equation, terms
@@ -37,31 +36,26 @@ from overt.torch.record.functions import (
     spells,
     tensors,
 )
-from overt.torch.record.kernel import SILENT
-from overt.torch.record.mixing import ADDED, axes, totals, used, whole
+from overt.torch.record.mixing import ADDED, axes, mixed, totals, used, whole
+from overt.torch.record.noted import Noted
 from overt.torch.record.ordering import ordered_use, role_of
-from overt.torch.record.origins import Origins, learned
+from overt.torch.record.origins import Origins, learned, maps
 from overt.torch.record.sdpa import hidden
 from overt.torch.record.softmaxes import Softmax, Use, Weights, onward
 from overt.torch.record.undropped import DROPOUT, Undropped
 
-_Known = dict[int, tuple[weakref.ref[Tensor], Weights | None, Product | None]]
 
-
-class Follower:
+class Follower(Noted):
     """What became of scores and weights; holds on to no tensor that its owner has let go."""
 
     def __init__(self, ran: Mapping[Any, int] | None = None) -> None:
         """ran: how often each place has run."""
+        super().__init__()
         self._ran = {} if ran is None else ran
         self.origins = Origins()
         self._undropped = Undropped()
         # Sums over positions, one for each feature of a map: all of an attention, or the first half of a linear one.
         self._waiting: list[tuple[Use, Made, int]] = []
-        # Weights, or None for scores, and the product that these come from.
-        self._known: _Known = {}
-        # What is only told if it weighs a sum: weights that mixed values before, and what may be none.
-        self._aside: _Known = {}
         self._softmaxes: list[Softmax] = []
         # Whether what is seen now runs where no ``forward`` does.
         self.beside = False
@@ -71,23 +65,13 @@ class Follower:
         # Places where numbers left torch, and by what.
         self.left: dict[Any, str] = {}
 
-    @property
-    def known(self) -> Mapping[int, object]:
-        """What is followed now; while it is empty, only what ``begins`` is anything to ``see``."""
-        return self._known
-
-    @property
-    def aside(self) -> Mapping[int, object]:
-        """What is followed only where it is among the arguments of a function, by its number."""
-        return self._aside
-
     def see(self, place: Any, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Use | None:
         """Take note of one operation; where weights of a softmax met values, say so."""
         name = name_of(func)
         if name in SOFTMAX:
             self._begin(place, args, kwargs, result)
             return None
-        if name in PRODUCTS and not (name == "linear" and _maps(place, args, kwargs)):
+        if name in PRODUCTS and not (name == "linear" and maps(place, args, kwargs)):
             return self._product(place, name, args, kwargs, result)
         if name in LEAVES:
             self._undropped.see(name, func, args, kwargs, result)
@@ -375,7 +359,7 @@ class Follower:
             # Of more than two factors nobody knows the values; what is added comes first.
             if (len(operands) == 2 or name in ADDED) and values is not None and hidden((result,)) is None:
                 role = role_of(self.origins, factor, factors[1 - i])
-                found = used(name, written, values, factors[1 - i], _mixed(name, factors, result), i, role)
+                found = used(name, written, values, factors[1 - i], mixed(name, factors, result), i, role)
                 # Heads that talk are mixed by what all samples share too.
                 own, shared = learned(factors[1 - i]), factors[1 - i].ndim < factor.ndim
                 if found is not None and (own or shared) and not whole(found[0]):
@@ -514,44 +498,6 @@ class Follower:
                 softmax.lost = softmax.lost or name
             # A variance is no weight, and where else it goes nobody knows.
             softmax.scored |= softmax.spelled and name not in PLAIN
-
-    def _note(self, x: Tensor, weights: Weights | None, root: Product | None = None) -> None:
-        key, known, other = id(x), self._known, self._aside
-        if weights is not None and (weights.form or weights.again or weights.softmax.normal is not None):
-            known, other = other, known
-        other.pop(key, None)
-        known[key] = weakref.ref(x, lambda gone: _forget(known, key, gone)), weights, root
-
-    def _entry(self, x: Tensor) -> bool:
-        found = self._known.get(id(x)) or self._aside.get(id(x))
-        return found is not None and found[0]() is x
-
-    def _root(self, x: Tensor) -> Product | None:
-        return self._known[id(x)][2] if id(x) in self._known else None
-
-    def _weights(self, x: Tensor) -> Weights | None:
-        found = self._known.get(id(x)) or self._aside.get(id(x))
-        return found[1] if found is not None and found[0]() is x else None
-
-
-def _forget(known: dict[int, tuple[Any, ...]], key: int, gone: Any) -> None:
-    if key in known and known[key][0] is gone:
-        del known[key]
-
-
-def _maps(place: Any, args: Any, kwargs: Any) -> bool:
-    """Whether a linear map is one by parameters, and no product of activations."""
-    weight = args[1] if len(args) > 1 else kwargs.get("weight")
-    bias = args[2] if len(args) > 2 else kwargs.get("bias")
-    return isinstance(place, nn.Linear) or bias is not None or not isinstance(weight, Tensor) or learned(weight)
-
-
-def _mixed(name: str, factors: Sequence[Tensor], result: Tensor) -> Tensor:
-    """What a product gives by itself: where something is added to it, nobody sees that in the sum."""
-    if name not in ADDED:
-        return result.detach()
-    with SILENT(), torch.no_grad():
-        return torch.matmul(*factors)
 
 
 def _current(x: Tensor, weights: Weights) -> Tensor:

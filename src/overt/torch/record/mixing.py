@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from overt.grid import numbered
+from overt.torch.record.kernel import SILENT
 
 # Products of which the second factor is turned.
 TURNED = {"linear", "inner"}
@@ -169,3 +170,11 @@ def _query(letters: Sequence[str], w: str, weights: Tensor, role: Role) -> str |
         # Of one cell each axis is as good as another.
         return next((a for a in letters if a not in roles), None)
     return others[0] if len(others) == 1 and roles[others[0]] else None
+
+
+def mixed(name: str, factors: Sequence[Tensor], result: Tensor) -> Tensor:
+    """What a product gives by itself: where something is added to it, nobody sees that in the sum."""
+    if name not in ADDED:
+        return result.detach()
+    with SILENT(), torch.no_grad():
+        return torch.matmul(*factors)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import Parameter, functional
+from torch.nn import Linear, Parameter, functional
 
 from overt.torch.record.cells import (
     FAILED,
@@ -322,3 +322,10 @@ def _pointwise(name: str) -> bool:
 
 def _plain(x: Any) -> bool:
     return type(x) in (Tensor, Parameter) and not x.is_nested
+
+
+def maps(place: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a linear map is one by parameters, and no product of activations."""
+    weight = args[1] if len(args) > 1 else kwargs.get("weight")
+    bias = args[2] if len(args) > 2 else kwargs.get("bias")
+    return isinstance(place, Linear) or bias is not None or not isinstance(weight, Tensor) or learned(weight)

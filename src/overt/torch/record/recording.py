@@ -19,7 +19,8 @@ from overt.torch.record.chain import Chain
 from overt.torch.record.entries import Recorded
 from overt.torch.record.keeping import Keeper
 from overt.torch.record.measures import Measures
-from overt.torch.record.session import Layers, Session
+from overt.torch.record.places import Layers
+from overt.torch.record.session import Session
 from overt.views import View
 from overt.views.labels import Labelled
 

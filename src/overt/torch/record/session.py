@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
 from torch import nn
 
-from overt.errors import DtypeError, RecordingError
-from overt.grid import numbered, shown
+from overt.errors import RecordingError
+from overt.grid import numbered
 from overt.torch.record import checking, closed, interface, sdpa, table
 from overt.torch.record.call import Call, called
 from overt.torch.record.chain import Chain, Place
@@ -21,12 +20,12 @@ from overt.torch.record.functions import LEAVES, SPELLED, name_of, operator, par
 from overt.torch.record.keeping import Keeper, Link, statistics
 from overt.torch.record.kernel import SDPA, SILENT, Tap
 from overt.torch.record.marks import marks
+from overt.torch.record.places import Layers, chooser, entry, within
 from overt.torch.record.relations import relations
 from overt.torch.record.replacing import replaced
 from overt.torch.record.softmaxes import Use, weighs
 from overt.torch.record.watch import DESCRIBED, Mode, Pass, Watch, backward
 
-Layers = str | Sequence[str] | Callable[[str], bool] | None
 # Modules that hold layers, one after another.
 _LISTS = nn.ModuleList, nn.Sequential
 _DOUBTFUL = "a softmax of no product weighs"
@@ -51,7 +50,7 @@ class Session:
         # How the attentions to the text itself continue in a pass, by its number; None where they contradict.
         self._told: tuple[int, Place | None] = -1, None
         self._keeper, self._replace, self._check = keeper, compute == "overt", check
-        self._chosen = _chooser(layers)
+        self._chosen = chooser(layers)
         self._watch = Watch(model)
         self._follower = Follower(self._watch.ran)
         self._context = ExitStack()
@@ -83,11 +82,11 @@ class Session:
             self._miss(self._watch.names[module], f"numbers of it leave torch by {by}")
         for name in self._mixers:
             # What attends as well is no layer without attention.
-            if any(_in(x, name) and x != name for x in self.seen) and not any(_in(name, x) for x in self.seen):
+            if any(within(x, name) and x != name for x in self.seen) and not any(within(name, x) for x in self.seen):
                 self._miss(name, "beside its attentions it mixes by something else than a softmax")
         known = {*self.seen, *self.lost, *self.unseen, *self._mixers}
         for name in (called := self._watch.called_attention):
-            if name in known or any(_in(x, name) or _in(name, x) for x in known) or self._projects(name, called):
+            if name in known or any(within(x, name) or within(name, x) for x in known) or self._projects(name, called):
                 continue
             self._miss(name, "an attention by its name, in which none was seen")
         # No circle may hold on to what was recorded when nobody else does.
@@ -139,7 +138,7 @@ class Session:
             if any(attend):
                 found += [x for x, *some in zip(children, attend, hides, idle, strict=True) if not any(some)]
         mixers = [x for x in self._mixers if x not in self.unseen]
-        return found + [x for x in mixers if not any(_in(x, y) or _in(y, x) for y in (*found, *self.seen))]
+        return found + [x for x in mixers if not any(within(x, y) or within(y, x) for y in (*found, *self.seen))]
 
     @property
     def _mixers(self) -> list[str]:
@@ -157,12 +156,12 @@ class Session:
     def _apart(self, one: str, other: str) -> bool:
         """Whether two modules lie in different layers of one list."""
         lists = (name for x, name in self._watch.names.items() if isinstance(x, _LISTS))
-        places = ([_place(name, outer) for name in (one, other)] for outer in lists)
+        places = ([entry(name, outer) for name in (one, other)] for outer in lists)
         return any(all(two) and two[0] != two[1] for two in places)
 
     def _projects(self, name: str, called: Sequence[str]) -> bool:
         """Whether a module is part of an attention that was seen, with one map at most, beside what attends there."""
-        outer = [x for x in called if x != name and _in(name, x) and any(_in(y, x) for y in self.seen)]
+        outer = [x for x in called if x != name and within(name, x) and any(within(y, x) for y in self.seen)]
         module = next(x for x, known in self._watch.names.items() if known == name)
         return bool(outer) and sum(x.ndim > 1 for x in module.parameters()) <= 1
 
@@ -480,32 +479,6 @@ class Session:
     def _wanted(self, name: str) -> bool:
         self.seen.add(name)
         return self._chosen(name)
-
-
-def _in(name: str, outer: str) -> bool:
-    """Whether a module is another, or lies in it."""
-    return not outer or f"{name}.".startswith(f"{outer}.")
-
-
-def _place(name: str, outer: str) -> str:
-    """In which entry of a list a module lies, empty for none."""
-    return name[len(outer) :].lstrip(".").partition(".")[0] if _in(name, outer) else ""
-
-
-def _chooser(layers: Layers) -> Callable[[str], bool]:
-    if layers is None:
-        return lambda name: True
-    if callable(layers) and not isinstance(layers, type | nn.Module):
-        return layers
-    globs: list[Any] = (
-        [layers] if isinstance(layers, str) else list(layers) if isinstance(layers, Iterable) else [layers]
-    )
-    if isinstance(layers, nn.Module) or not all(isinstance(glob, str) for glob in globs):
-        raise DtypeError(
-            "layers must be a glob of names such as '*.self_attn', several, a function of the name, or None, not "
-            f"{shown(layers)}"
-        )
-    return lambda name: any(fnmatchcase(name, glob) for glob in globs)
 
 
 def _compare(call: Call, name: str, found: tuple[float, float] | None) -> None:
