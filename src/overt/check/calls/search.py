@@ -153,7 +153,8 @@ class Search(Suggestions):
                 weight = [self._weight((*path, missing["name"]))] if re.search(_WEIGHTS, missing["name"]) else []
                 for kind in dict.fromkeys([*weight, *alike, *self._likely(missing["name"], taken, path)]):
                     yield guess.given((*path, missing["name"]), kind)
-        if not self.makes and ("NoneType" in str(error.get("message")) or error.get("guarded")):
+        unbound = error.get("type") == "UnboundLocalError"
+        if not self.makes and ("NoneType" in str(error.get("message")) or unbound or error.get("guarded")):
             # What may be left out is wanted here: what is None in this line, or whatever is.
             free = [a for a in self.interface.arguments if a.name not in guess.names and a.default is None]
             named = [a for a in free if a.name in error.get("absent", ()) and not a.required]

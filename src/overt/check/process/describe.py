@@ -140,23 +140,38 @@ def _makers(thing: Any) -> list[dict[str, Any]]:
 
 
 def _of_libraries(thing: Any) -> list[dict[str, Any]]:
-    """Layers of a library that documentation or an annotation names, as what may be given."""
+    """Layers that an annotation, or of a library the documentation names, as what may be given."""
     own, found = definition(thing), dict[str, Any]()
-    signature = str(inspect.signature(own)) if inspect.isfunction(own) or inspect.ismethod(own) else ""
-    said = "\n".join([own.__doc__ or "", _told(inspect.getmodule(own)), signature])
-    modules = {name: x for name, x in scope(thing).items() if inspect.ismodule(x)}
-    for path in dict.fromkeys(re.findall(r"\b(?:\w+\.)+[A-Z]\w*", said)):
+    functions = [f for f in vars(own).values() if inspect.isfunction(f)] if inspect.isclass(own) else [own]
+    annotations = "\n".join(row["annotation"] for f in functions for row in arguments_of(f))
+    said = "\n".join([own.__doc__ or "", _told(inspect.getmodule(own))])
+    paths = [*re.findall(r"(?:\w+\.)*[A-Z]\w*", annotations), *re.findall(r"\b(?:\w+\.)+[A-Z]\w*", said)]
+    near = scope(thing)
+    modules = {name: x for name, x in near.items() if inspect.ismodule(x)}
+    for path in dict.fromkeys(paths):
         first, *rest = path.split(".")
-        for root in [first] if first in modules else [f"{name}.{first}" for name in modules]:
-            with suppress(AttributeError):
-                made = attrgetter(".".join([*root.split(".")[1:], *rest]))(modules[root.split(".")[0]])
-                # What stands for any layer is none.
-                runs = inspect.isclass(made) and getattr(getattr(made, "forward", None), "__name__", "") == "forward"
-                if runs and made.__module__ != own.__module__:
-                    found.setdefault(".".join([root, *rest]), made)
-    return [{"name": name, "class": True, "parameters": arguments_of(made), "source": "",
-             "words": sorted({*re.findall(r"self\.(\w+)", source_of(made)[0]), *_public(made)})}
-            for name, made in found.items()]  # fmt: skip
+        roots = [first] if first in near else [f"{name}.{first}" for name in modules]
+        # What an annotation is has the name of where it was made, and may have come from there.
+        for place in [".".join([root, *rest]) for root in roots] + rest[-1:]:
+            with suppress(AttributeError, KeyError):
+                owner, _, inner = place.partition(".")
+                made = attrgetter(inner)(near[owner]) if inner else near[owner]
+                if inspect.isclass(made) and _runs(made) and made is not own and made not in found.values():
+                    found[place] = made
+    return [_layer(name, made) | {"layer": True} for name, made in found.items()]
+
+
+def _layer(name: str, cls: Any) -> dict[str, Any]:
+    """A layer as what may be given: what it is made of, and the words that it alone has, and not any layer."""
+    source = source_of(cls)[0]
+    any_ = {own for base in cls.__mro__ if not _runs(base) for own in vars(base)}
+    words = sorted({*re.findall(r"self\.(\w+)", source), *_public(cls)} - any_)
+    return {"name": name, "class": True, "parameters": arguments_of(cls), "source": source, "words": words}
+
+
+def _runs(cls: Any) -> bool:
+    """Whether a class is a layer with a way of its own to be called, and none that stands for any layer."""
+    return getattr(getattr(cls, "forward", None), "__name__", "") == "forward"
 
 
 def _named_makers(name: str, cls: Any) -> list[dict[str, Any]]:
@@ -180,8 +195,7 @@ def _modules(thing: Any) -> list[dict[str, Any]]:
         if inspect.isclass(made) and made is not own and made.__module__ == own.__module__:
             method = next((one for one in FORWARD if _own(made, one)), None)
             with suppress(TypeError, ValueError):
-                told = {"name": name, "class": True, "parameters": arguments_of(made), "source": source_of(made)[0]}
-                found += [told | {"words": [], "takes": rows_of(made, method)}] if method else []
+                found += [_layer(name, made) | {"takes": rows_of(made, method)}] if method else []
     return found
 
 

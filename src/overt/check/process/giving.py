@@ -21,9 +21,9 @@ import numpy as np
 
 from overt.check.process.arrays import leaves
 from overt.check.process.describe import annotated, configs
-from overt.check.process.parameters import widened
+from overt.check.process.parameters import parameters, widened
 from overt.check.text.roles import keeping, role
-from overt.check.text.usage import scope
+from overt.check.text.usage import scope, source_of
 from overt.errors import ArgumentError
 
 # A number that stands by itself in a name.
@@ -236,6 +236,11 @@ class Giver:
             given = self.each(spec["given"])
             made = self.run(make, [], given, {}, False) if self.run is not None else make(**given)
             made = drawn(made, np.random.default_rng(0))
+            if hasattr(made, "named_parameters") and callable(getattr(made, "eval", None)):
+                # A layer is what was learned, and drops nothing.
+                made.eval()
+                parameters(made, 1)
+                _prepared(made, (*spec.get("asked", ()), *spec.get("called", ())))
             made = _part(made, spec.get("asked", ()))
             if "filled" in spec and hasattr(made, "__dict__"):
                 vars(made).update(drawn(vars(made), np.random.default_rng(0)))
@@ -295,6 +300,18 @@ def _part(made: Any, asked: Sequence[str]) -> Any:
             return one
         todo += held.values() if held else one if isinstance(one, list | tuple) else ()
     return made
+
+
+def _prepared(made: Any, asked: Sequence[str]) -> None:
+    """Give what was made all that is asked for, where its own methods, which need nothing for that, set it."""
+    own = [(name, source_of(method)[0], inspect.signature(method)) for name, method in
+           inspect.getmembers(type(made), inspect.isfunction) if method.__module__ == type(made).__module__]  # fmt: skip
+    for wanted in asked:
+        for name, source, signature in own:
+            free = all(p.default is not p.empty for p in [*signature.parameters.values()][1:])
+            if free and not hasattr(made, wanted) and re.search(rf"\bself\.{wanted}\s*(:[^=\n]*)?=[^=]", source):
+                with suppress(Exception):
+                    getattr(made, name)()
 
 
 def _arrays(made: Any) -> list[Any]:

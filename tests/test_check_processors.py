@@ -1,0 +1,123 @@
+"""What is given a layer: one that an annotation names, or that has all that is called, made by its own constructor."""
+
+from __future__ import annotations
+
+import pytest
+
+from swapped import right_and_wrong
+
+pytest.importorskip("torch")
+
+SOURCE = '''
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Projections(nn.Module):
+    """Queries, keys and values of several heads.
+
+    Args:
+        query_dim (`int`): width, as that of (batch, seq_len, query_dim) which is mixed
+        heads (`int`, *optional*, defaults to 8): as many are split, (batch, heads, seq_len)
+    """
+
+    def __init__(self, query_dim: int, cross_dim: int | None = None, heads: int = 8, dim_head: int = 64, drop: float = 0.1):
+        super().__init__()
+        inner = heads * dim_head
+        self.heads, self.scale = heads, dim_head**-0.5
+        self.to_q = nn.Linear(query_dim, inner, bias=False)
+        self.to_k = nn.Linear(cross_dim or query_dim, inner, bias=False)
+        self.to_v = nn.Linear(cross_dim or query_dim, inner, bias=False)
+        self.to_out = nn.ModuleList([nn.Linear(inner, query_dim), nn.Dropout(drop)])
+
+    def split(self, x):
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    @torch.no_grad()
+    def fuse(self, on: bool = True):
+        w = torch.cat([self.to_q.weight, self.to_k.weight, self.to_v.weight])
+        self.to_qkv = nn.Linear(*w.shape[::-1], bias=False, dtype=w.dtype)
+        self.to_qkv.weight.copy_(w)
+
+    def forward(self, x):
+        return self.to_out[0](self.to_v(x))
+
+
+class Processor:
+    def __call__(self, attn: Projections, hidden: torch.Tensor, context: torch.Tensor | None = None, mask=None):
+        context = hidden if context is None else context
+        q, k, v = attn.split(attn.to_q(hidden)), attn.split(attn.to_k(context)), attn.split(attn.to_v(context))
+        s = q @ k.transpose(-1, -2) * attn.scale
+        if mask is not None:
+            s = s.masked_fill(~mask, -1e9)
+        return attn.to_out[1](attn.to_out[0]((s.softmax(-1) @ v).transpose(1, 2).flatten(2)))
+
+
+class Fused:
+    def __call__(self, attn: Projections, hidden: torch.Tensor):
+        q, k, v = (attn.split(x) for x in attn.to_qkv(hidden).chunk(3, -1))
+        return attn.to_out[0](F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+class Koepfe(nn.Module):
+    def __init__(self, breite: int, koepfe: int):
+        super().__init__()
+        assert breite % koepfe == 0
+        self.n, self.packen, self.aus = koepfe, nn.Linear(breite, 3 * breite), nn.Linear(breite, breite)
+
+    def forward(self, x):
+        return self.aus(x)
+
+
+def nameless(schicht, x):
+    B, T, D = x.shape
+    q, k, v = schicht.packen(x).view(B, T, 3, schicht.n, D // schicht.n).permute(2, 0, 3, 1, 4)
+    w = torch.softmax(q @ k.mT / math.sqrt(D // schicht.n), -1)
+    return schicht.aus((w @ v).transpose(1, 2).reshape(B, T, D))
+
+
+class Residual(nn.Module):
+    def __init__(self, inner: Projections, norm: nn.LayerNorm):
+        super().__init__()
+        self.inner, self.norm = inner, norm
+
+    def forward(self, x):
+        a, h = self.inner, self.norm(x)
+        w = (a.split(a.to_q(h)) @ a.split(a.to_k(h)).mT * a.scale).softmax(-1)
+        return x + a.to_out[0]((w @ a.split(a.to_v(h))).transpose(1, 2).flatten(2))
+
+
+class Pictures:
+    def __call__(self, attn: Projections, hidden, context=None):
+        if context is not None:
+            words, pictures = context[:, :3], context[:, 3:]
+        if hidden.ndim == 4:
+            hidden = hidden.flatten(2).transpose(1, 2)
+        if context is None:
+            context = hidden
+        q, y = attn.split(attn.to_q(hidden)), 0
+        for part in (words, pictures):
+            w = (q @ attn.split(attn.to_k(part)).mT * attn.scale).softmax(-1)
+            y = y + w @ attn.split(attn.to_v(part))
+        return attn.to_out[0](y.transpose(1, 2).flatten(2))
+'''
+
+BOTH = [
+    ("Processor", "k.transpose(-1, -2) * attn.scale", "k.transpose(-1, -2)  # here", "scale_missing"),
+    (
+        "Fused",
+        "(q, k, v).transpose(1, 2).flatten(2)",
+        "(q, k, v).reshape(hidden.shape)",
+        {"merge_view": "hidden.shape"},
+    ),
+    ("nameless", "math.sqrt(D // schicht.n), -1)", "math.sqrt(D), -1)  # here", "scale_dmodel"),
+    ("Residual", "a.scale).softmax(-1)", "a.scale).softmax(-2)  # here", "softmax_axis_q"),
+    ("Pictures", "k(part)).mT * attn.scale", "k(part)).mT", {"scale_missing": "to_k(part)"}),
+]
+
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
