@@ -1,4 +1,4 @@
-"""What is given a layer: one that an annotation names, or that has all that is called, made by its own constructor."""
+"""What is given layers that annotations name, or that have all that is called, and settings that documentation names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Projections(nn.Module):
         heads (`int`, *optional*, defaults to 8): as many are split, (batch, heads, seq_len)
     """
 
-    def __init__(self, query_dim: int, cross_dim: int | None = None, heads: int = 8, dim_head: int = 64, drop: float = 0.1):
+    def __init__(self, query_dim: int, cross_dim: int | None = None, heads: int = 8, dim_head: int = 64, drop=0.1):
         super().__init__()
         inner = heads * dim_head
         self.heads, self.scale = heads, dim_head**-0.5
@@ -105,6 +105,31 @@ class Pictures:
             w = (q @ attn.split(attn.to_k(part)).mT * attn.scale).softmax(-1)
             y = y + w @ attn.split(attn.to_v(part))
         return attn.to_out[0](y.transpose(1, 2).flatten(2))
+
+
+class Settings:
+    def __init__(self, kinds=None, width=768, heads=12):
+        self.kinds, self.width, self.heads = kinds or [], width, heads
+
+
+class Told(nn.Module):
+    """Attention.
+
+    Parameters:
+        config (`Settings`):
+            what it is made of.
+    """
+
+    def __init__(self, config, q_dim=None, kv_dim=None):
+        super().__init__()
+        self.heads, self.kinds = config.heads, config.kinds
+        self.q, self.kv = nn.Linear(q_dim, config.width), nn.Linear(kv_dim, 2 * config.width)
+        self.o = nn.Linear(config.width, config.width)
+
+    def forward(self, x):
+        q, k, v = (z.unflatten(-1, (self.heads, -1)).transpose(1, 2) for z in (self.q(x), *self.kv(x).chunk(2, -1)))
+        s = q @ k.mT / math.sqrt(q.shape[-1] * (1 + ("c2p" in self.kinds)))
+        return self.o((s.softmax(-1) @ v).transpose(1, 2).flatten(2))
 '''
 
 BOTH = [
@@ -118,6 +143,7 @@ BOTH = [
     ("nameless", "math.sqrt(D // schicht.n), -1)", "math.sqrt(D), -1)  # here", "scale_dmodel"),
     ("Residual", "a.scale).softmax(-1)", "a.scale).softmax(-2)  # here", "softmax_axis_q"),
     ("Pictures", "k(part)).mT * attn.scale", "k(part)).mT", {"scale_missing": "to_k(part)"}),
+    ("Told", "self.kinds)))", "self.kinds))) ** 2", {"scale_d": "** 2"}),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

@@ -238,8 +238,10 @@ class Suggestions(Likely):
         mine = Interface({**self.interface.description, "source": maker["source"], "doc": ""}, maker["parameters"], {})
         told = shapes.shapes(mine.shaped, [a.name for a in mine.arguments], alone=False)
         # What is a number has no shape.
-        numbers = {(a.name,) for a in mine.arguments
-                   if re.search(r"\b(int|float|bool)\b", a.annotation) or type(a.default) in (int, float, bool)}  # fmt: skip
+        types = re.compile(r"\b(int|float|bool)\b")
+        numbers = {
+            (a.name,) for a in mine.arguments if types.search(a.annotation) or type(a.default) in (int, float, bool)
+        }
         words = {word: letter for word in self._words if (letter := self._axis(word, guess.lengths)) is not None}
         told = {
             here: replace(shape, sort="ends") if self._ends((*path, *here)) else shape

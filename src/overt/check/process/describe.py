@@ -214,10 +214,15 @@ def configs(thing: Any) -> list[Any]:
 
 
 def annotated(thing: Any, name: str) -> Any:
-    """What the class that an argument is annotated with makes without arguments; None where that holds no numbers."""
+    """What the class of an argument, by its annotation or the documentation, makes without arguments.
+
+    None where that holds no numbers.
+    """
     with suppress(Exception):
         annotation = inspect.signature(thing).parameters[name].annotation
-        for kind in (annotation, *get_args(annotation)):
+        texts = [annotation] if isinstance(annotation, str) else []
+        texts += re.findall(rf"(?m)^[ \t`*]*{name}[`*]* ?[(:](.*)$", _doc(thing) if inspect.isclass(thing) else "")
+        for kind in (annotation, *get_args(annotation), *re.findall(r"\w+", " ".join(texts))):
             cls: Any = scope(thing).get(kind) if isinstance(kind, str) else kind
             own = inspect.isclass(cls) and cls.__module__.partition(".")[0] not in sys.stdlib_module_names
             # An array is no configuration.

@@ -304,8 +304,9 @@ def _part(made: Any, asked: Sequence[str]) -> Any:
 
 def _prepared(made: Any, asked: Sequence[str]) -> None:
     """Give what was made all that is asked for, where its own methods, which need nothing for that, set it."""
-    own = [(name, source_of(method)[0], inspect.signature(method)) for name, method in
-           inspect.getmembers(type(made), inspect.isfunction) if method.__module__ == type(made).__module__]  # fmt: skip
+    functions = inspect.getmembers(type(made), inspect.isfunction)
+    functions = [(name, f) for name, f in functions if f.__module__ == type(made).__module__]
+    own = [(name, source_of(f)[0], inspect.signature(f)) for name, f in functions]
     for wanted in asked:
         for name, source, signature in own:
             free = all(p.default is not p.empty for p in [*signature.parameters.values()][1:])
