@@ -1,4 +1,4 @@
-"""What is given layers that annotations name, or that have all that is called, and settings that documentation names."""
+"""Layers that annotations name, or that have all that is called, and settings that documentation names, are made."""
 
 from __future__ import annotations
 
@@ -130,6 +130,31 @@ class Told(nn.Module):
         q, k, v = (z.unflatten(-1, (self.heads, -1)).transpose(1, 2) for z in (self.q(x), *self.kv(x).chunk(2, -1)))
         s = q @ k.mT / math.sqrt(q.shape[-1] * (1 + ("c2p" in self.kinds)))
         return self.o((s.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class Part:
+    def __init__(self, width=768, heads=4):
+        self.width, self.heads = width, heads
+
+
+class Pair:
+    def __init__(self, text=None, size=512):
+        self.text, self.size = text or Part(), size
+
+
+class Tower(nn.Module):
+    def __init__(self, config: Pair):
+        super().__init__()
+        if not isinstance(config.text, Part):
+            raise TypeError("config.text is no Part")
+        part = config.text
+        self.heads, self.qkv = part.heads, nn.Linear(part.width, 3 * part.width)
+        self.o = nn.Linear(part.width, config.size)
+
+    def forward(self, x):
+        q, k, v = (z.unflatten(-1, (self.heads, -1)).transpose(1, 2) for z in self.qkv(x).chunk(3, -1))
+        w = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
+        return self.o((w @ v).transpose(1, 2).flatten(2))
 '''
 
 BOTH = [
@@ -144,6 +169,7 @@ BOTH = [
     ("Residual", "a.scale).softmax(-1)", "a.scale).softmax(-2)  # here", "softmax_axis_q"),
     ("Pictures", "k(part)).mT * attn.scale", "k(part)).mT", {"scale_missing": "to_k(part)"}),
     ("Told", "self.kinds)))", "self.kinds))) ** 2", {"scale_d": "** 2"}),
+    ("Tower", "math.sqrt(q.shape[-1])).softmax", "math.sqrt(q.shape[-2])).softmax", {"scale_seqlen": "[-2]"}),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

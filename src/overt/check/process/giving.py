@@ -32,6 +32,8 @@ _NUMBER = r"(?<![^._/])\d+(?![^._/])"
 _LONG, _WRITTEN = 120, r"([\w ./:|$@#,*+-]|[\[({<]\w*[\])}>])+"
 # Numbers up to this are no sizes in a configuration, but choices.
 _SMALL = 4
+# What holds no numbers by names that somebody chose.
+_PLAIN = (int, float, str, list, dict, type(None))
 
 
 class Asked(SimpleNamespace):
@@ -207,16 +209,21 @@ class Giver:
         return spec["value"]
 
     def _configured(self, path: list[str], parts: dict[str, Any]) -> Any:
-        """A configuration: of the class that its argument is annotated with, which knows all but the sizes."""
+        """A configuration: of the class of its argument, or what lies in that by names, which knows all but the sizes."""
         name = path[0]
         if name not in self.made:
-            self.made[name] = annotated(self.target, name) if len(path) == 1 else None
-        if self.made[name] is None or not parts:
+            self.made[name] = annotated(self.target, name)
+        own = self.made[name]
+        for field in path[1:]:
+            own = getattr(own, field, None)
+        if not parts or isinstance(own, _PLAIN):
             # What is private is no size.
             return Asked(path, {field: None if field[:1] == "_" else value for field, value in parts.items()})
-        own = _changed(copy.deepcopy(self.made[name]), {})
+        own = _changed(copy.deepcopy(own), {})
         for field, value in parts.items():
-            if type(known := getattr(own, field, _SMALL + 1)) is int and known > _SMALL:
+            known = getattr(own, field, _SMALL + 1)
+            inner = isinstance(value, type(known)) and not isinstance(known, (*_PLAIN, tuple))
+            if inner or (type(known) is int and known > _SMALL):
                 if hasattr(own, "_replace"):
                     # A named tuple.
                     own = own._replace(**{field: value})
