@@ -209,7 +209,7 @@ class Giver:
         return spec["value"]
 
     def _configured(self, path: list[str], parts: dict[str, Any]) -> Any:
-        """A configuration: of the class of its argument, or what lies in that by names, which knows all but the sizes."""
+        """A configuration: of the class of its argument, or what lies in that, which knows all but the sizes."""
         name = path[0]
         if name not in self.made:
             self.made[name] = annotated(self.target, name)
