@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import overt
 from swapped import right_and_wrong
 
 pytest.importorskip("torch")
@@ -173,3 +176,33 @@ BOTH = [
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
+
+BESIDE = """
+import numpy as np
+
+
+class Gewichte:
+    def __init__(self, breite: int, seed: int):
+        g = np.random.default_rng(seed)
+        self.frage, self.ort, self.wert = (g.normal(0, breite**-0.5, (breite, breite)) for _ in range(3))
+"""
+ASKS = """
+import numpy as np
+from gewichte_hier import Gewichte
+
+
+def attend(p: Gewichte, x):
+    q, k, v = x @ p.frage, x @ p.ort, x @ p.wert
+    s = q @ k.swapaxes(-1, -2) / np.sqrt(x.shape[-1])
+    w = np.exp(s - s.max(-1, keepdims=True))
+    return (w / w.sum(-1, keepdims=True)) @ v
+"""
+
+
+@pytest.mark.parametrize(("axis", "ids"), [("-1", []), ("-2", ["softmax_axis_q"])])
+def test_a_class_of_another_file_beside_it(tmp_path: Path, axis: str, ids: list[str]) -> None:
+    (tmp_path / "gewichte_hier.py").write_text(BESIDE)
+    file = tmp_path / "fragt.py"
+    file.write_text(ASKS.replace("max(-1", f"max({axis}").replace("sum(-1", f"sum({axis}"))
+    report = overt.check(f"{file}:attend")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == ids, str(report)

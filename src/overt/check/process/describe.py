@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
+import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
+from enum import Enum
 from itertools import pairwise
 from operator import attrgetter
 from types import CodeType, SimpleNamespace
@@ -156,7 +158,8 @@ def _of_libraries(thing: Any) -> list[dict[str, Any]]:
             with suppress(AttributeError, KeyError):
                 owner, _, inner = place.partition(".")
                 made = attrgetter(inner)(near[owner]) if inner else near[owner]
-                if inspect.isclass(made) and _runs(made) and made is not own and made not in found.values():
+                given = inspect.isclass(made) and made is not own and (_runs(made) or _beside(made, own))
+                if given and made not in found.values():
                     found[place] = made
     return [_layer(name, made) | {"layer": True} for name, made in found.items()]
 
@@ -164,9 +167,16 @@ def _of_libraries(thing: Any) -> list[dict[str, Any]]:
 def _layer(name: str, cls: Any) -> dict[str, Any]:
     """A layer as what may be given: what it is made of, and the words that it alone has, and not any layer."""
     source = source_of(cls)[0]
-    any_ = {own for base in cls.__mro__ if not _runs(base) for own in vars(base)}
+    any_ = {own for base in cls.__mro__ if not _runs(base) for own in vars(base)} if _runs(cls) else set()
     words = sorted({*re.findall(r"self\.(\w+)", source), *_public(cls)} - any_)
     return {"name": name, "class": True, "parameters": arguments_of(cls), "source": source, "words": words}
+
+
+def _beside(cls: Any, own: Any) -> bool:
+    """Whether a class is of another file in the folder of something, and is made of what it must be given."""
+    one, other = _file(cls), _file(own)
+    near = one is not None and other not in (None, one) and os.path.dirname(one) == os.path.dirname(other)
+    return near and not issubclass(cls, Enum) and any(row["required"] for row in arguments_of(cls))
 
 
 def _runs(cls: Any) -> bool:
