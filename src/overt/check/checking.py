@@ -246,7 +246,11 @@ def _enter(face: Interface, findings: Findings, passed: set[str | int]) -> None:
     for number, argument in enumerate(face.arguments):
         if not {argument.name, number} & passed:
             findings.untried(argument)
-        elif argument.role is None and argument.default is None and (argument.name,) not in told:
+        elif (
+            argument.role is None
+            and argument.default is None
+            and not {argument.name} & {*face.makers, *(n for n, *_ in told)}
+        ):
             findings.guessed(argument)
 
 

@@ -86,15 +86,17 @@ class _Mode(TorchFunctionMode):
 
 def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Log) -> Any:
     """Call a function of tensors, or a module, and note what it does; gives its result."""
-    given: dict[int, str] = {}
-    owner = getattr(function, "__self__", function)
-    if isinstance(owner, nn.Module):
-        # A buffer of one number is a setting.
-        kept = [*((name, x) for name, x in owner.named_buffers() if x.numel() != 1), *owner.named_parameters()]
-        given |= {_memory(x): f"parameter {name}" for name, x in kept}
     # What lies in objects is counted after what is given by itself.
     lying = [*_tensors((args, kwargs)), *_inside((args, kwargs))]
-    given |= {_memory(x): f"argument {number}" for number, x in reversed([*enumerate(lying)])}
+    given = {_memory(x): f"argument {number}" for number, x in reversed([*enumerate(lying)])}
+    modules = [
+        x for x in (getattr(function, "__self__", function), *leaves((args, kwargs))) if isinstance(x, nn.Module)
+    ]
+    for module in modules[::-1]:
+        # A buffer of one number is a setting.
+        kept = [*((name, x) for name, x in module.named_buffers() if x.numel() != 1), *module.named_parameters()]
+        own = {_memory(x) for x in _tensors((args, kwargs))}
+        given |= {_memory(x): f"parameter {name}" for name, x in kept if _memory(x) not in own}
     # Torch lends the memory of NumPy's arrays.
     lent = [x for x in leaves((args, kwargs)) if isinstance(x, np.ndarray)]
     given |= {x.ctypes.data: f"argument {len(lying) + number}" for number, x in enumerate(lent)}

@@ -484,7 +484,8 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
             written = re.search(rf"\b{re.escape(path[-1])}\.\w+(\(|\[[^\]]*\]\s*=[^=])", code)
             # Of the whole, an argument may be the part that has what it is asked for.
             asked = sorted({p[1] for p in interface.read.held if p[:-1] == path and not p[1].isdigit()})
-            more |= {"asked": asked} if asked else {}
+            called = sorted(interface.read.methods.get(path, ()))
+            more |= {name: some for name, some in {"asked": asked, "called": called}.items() if some}
             return {"by": kind[3:], "given": inside} | more | ({} if written else {"empty": True})
         if kind[:5] == "like ":
             return spec((kind[5:],))

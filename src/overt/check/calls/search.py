@@ -153,13 +153,14 @@ class Search(Suggestions):
                 weight = [self._weight((*path, missing["name"]))] if re.search(_WEIGHTS, missing["name"]) else []
                 for kind in dict.fromkeys([*weight, *alike, *self._likely(missing["name"], taken, path)]):
                     yield guess.given((*path, missing["name"]), kind)
-        if not self.makes and ("NoneType" in str(error.get("message")) or error.get("guarded")):
+        unbound = error.get("type") == "UnboundLocalError"
+        if "NoneType" in str(error.get("message")) or unbound or (error.get("guarded") and not self.makes):
             # What may be left out is wanted here: what is None in this line, or whatever is.
             free = [a for a in self.interface.arguments if a.name not in guess.names and a.default is None]
             named = [a for a in free if a.name in error.get("absent", ()) and not a.required]
             for argument in named:
                 yield from (replace(more, wanted=guess.wanted + 1) for more in self._with(guess, argument))
-            for argument in free if not (named or error.get("guarded")) else ():
+            for argument in free if not (named or self.makes or error.get("guarded")) else ():
                 yield from self._with(guess, argument) if not argument.required else ()
         if _mixes(tried):
             yield replace(guess, dtype="float32")

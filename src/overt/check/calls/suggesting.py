@@ -238,11 +238,16 @@ class Suggestions(Likely):
         guess = guess.given(path, f"by {maker['name']}")
         mine = Interface({**self.interface.description, "source": maker["source"], "doc": ""}, maker["parameters"], {})
         told = shapes.shapes(mine.shaped, [a.name for a in mine.arguments], alone=False)
+        # What is a number has no shape.
+        types = re.compile(r"\b(int|float|bool)\b")
+        numbers = {
+            (a.name,) for a in mine.arguments if types.search(a.annotation) or type(a.default) in (int, float, bool)
+        }
         words = {word: letter for word in self._words if (letter := self._axis(word, guess.lengths)) is not None}
         told = {
             here: replace(shape, sort="ends") if self._ends((*path, *here)) else shape
             for here, shape in told.items()
-            if len(here) == 1
+            if len(here) == 1 and here not in numbers
         }
         kinds, lengths = lettered(told, guess.lengths, {}, words)
         guess = replace(guess, lengths=lengths)
@@ -255,7 +260,7 @@ class Suggestions(Likely):
             # As many words as there are, whatever the length is.
             means = constructor_role(a.name) or ""
             kind = "another width" if means == "vocab" else SUGGESTED.get(means)
-            if not means and type(a.default) is int:
+            if not means and (a.required or type(a.default) is int):
                 kind = "number of heads" if (a.name,) in heads else "width of all" if (a.name,) in wide else None
             inner = next((m for m in mine.makers.get(a.name, ()) if m["class"]), None)
             # What has a number unless it is told is no array of the same name.
@@ -293,7 +298,10 @@ class Suggestions(Likely):
             elif kind in VALUES:
                 guess = guess.given(here, kind)
             else:
-                whole = "number of heads" if depth or maker["class"] else "width of all"
+                given = [k for p, k in guess.kinds if p[:-1] == path]
+                # What a layer wants first is how wide it is.
+                heads_first = (depth or maker["class"]) and not ("layer" in maker and "width of all" not in given)
+                whole = "number of heads" if heads_first else "width of all"
                 guess = guess.given(here, "1.0" if "float" in a.annotation else whole)
         return guess
 

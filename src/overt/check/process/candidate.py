@@ -342,6 +342,9 @@ class Candidate:
         giver = Giver(self.target, call["backend"], handed, results, self.kept, made, backend.run, (self.handle, thing))
         with backend.typed():
             args, kwargs = [giver.make(spec) for spec in call["args"]], giver.each(call["kwargs"])
+        # Layers that are made for it are nobody's but its own.
+        args = [_narrowed(x, call.get("dtype"), copied=True) for x in args]
+        kwargs = {name: _narrowed(x, call.get("dtype"), copied=True) for name, x in kwargs.items()}
         lying = [leaf for _, leaf in leaves([args, kwargs]) if hasattr(leaf, "shape")]
         self.passing = {id(copied(x, lying)): re.sub(r"^\d+[_ ]", "", name) for name, x in given.items()}
         if call.get("example"):

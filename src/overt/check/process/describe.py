@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
+import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
+from enum import Enum
 from itertools import pairwise
 from operator import attrgetter
 from types import CodeType, SimpleNamespace
@@ -140,23 +142,46 @@ def _makers(thing: Any) -> list[dict[str, Any]]:
 
 
 def _of_libraries(thing: Any) -> list[dict[str, Any]]:
-    """Layers of a library that documentation or an annotation names, as what may be given."""
+    """Layers that an annotation, or of a library the documentation names, as what may be given."""
     own, found = definition(thing), dict[str, Any]()
-    signature = str(inspect.signature(own)) if inspect.isfunction(own) or inspect.ismethod(own) else ""
-    said = "\n".join([own.__doc__ or "", _told(inspect.getmodule(own)), signature])
-    modules = {name: x for name, x in scope(thing).items() if inspect.ismodule(x)}
-    for path in dict.fromkeys(re.findall(r"\b(?:\w+\.)+[A-Z]\w*", said)):
+    functions = [f for f in vars(own).values() if inspect.isfunction(f)] if inspect.isclass(own) else [own]
+    annotations = "\n".join(row["annotation"] for f in functions for row in arguments_of(f))
+    said = "\n".join([own.__doc__ or "", _told(inspect.getmodule(own))])
+    paths = [*re.findall(r"(?:\w+\.)*[A-Z]\w*", annotations), *re.findall(r"\b(?:\w+\.)+[A-Z]\w*", said)]
+    near = scope(thing)
+    modules = {name: x for name, x in near.items() if inspect.ismodule(x)}
+    for path in dict.fromkeys(paths):
         first, *rest = path.split(".")
-        for root in [first] if first in modules else [f"{name}.{first}" for name in modules]:
-            with suppress(AttributeError):
-                made = attrgetter(".".join([*root.split(".")[1:], *rest]))(modules[root.split(".")[0]])
-                # What stands for any layer is none.
-                runs = inspect.isclass(made) and getattr(getattr(made, "forward", None), "__name__", "") == "forward"
-                if runs and made.__module__ != own.__module__:
-                    found.setdefault(".".join([root, *rest]), made)
-    return [{"name": name, "class": True, "parameters": arguments_of(made), "source": "",
-             "words": sorted({*re.findall(r"self\.(\w+)", source_of(made)[0]), *_public(made)})}
-            for name, made in found.items()]  # fmt: skip
+        roots = [first] if first in near else [f"{name}.{first}" for name in modules]
+        # What an annotation is has the name of where it was made, and may have come from there.
+        for place in [".".join([root, *rest]) for root in roots] + rest[-1:]:
+            with suppress(AttributeError, KeyError):
+                owner, _, inner = place.partition(".")
+                made = attrgetter(inner)(near[owner]) if inner else near[owner]
+                given = inspect.isclass(made) and made is not own and (_runs(made) or _beside(made, own))
+                if given and made not in found.values():
+                    found[place] = made
+    return [_layer(name, made) | {"layer": True} for name, made in found.items()]
+
+
+def _layer(name: str, cls: Any) -> dict[str, Any]:
+    """A layer as what may be given: what it is made of, and the words that it alone has, and not any layer."""
+    source = source_of(cls)[0]
+    any_ = {own for base in cls.__mro__ if not _runs(base) for own in vars(base)} if _runs(cls) else set()
+    words = sorted({*re.findall(r"self\.(\w+)", source), *_public(cls)} - any_)
+    return {"name": name, "class": True, "parameters": arguments_of(cls), "source": source, "words": words}
+
+
+def _beside(cls: Any, own: Any) -> bool:
+    """Whether a class is of another file in the folder of something, and is made of what it must be given."""
+    one, other = _file(cls), _file(own)
+    near = one is not None and other not in (None, one) and os.path.dirname(one) == os.path.dirname(other)
+    return near and not issubclass(cls, Enum) and any(row["required"] for row in arguments_of(cls))
+
+
+def _runs(cls: Any) -> bool:
+    """Whether a class is a layer with a way of its own to be called, and none that stands for any layer."""
+    return getattr(getattr(cls, "forward", None), "__name__", "") == "forward"
 
 
 def _named_makers(name: str, cls: Any) -> list[dict[str, Any]]:
@@ -180,8 +205,7 @@ def _modules(thing: Any) -> list[dict[str, Any]]:
         if inspect.isclass(made) and made is not own and made.__module__ == own.__module__:
             method = next((one for one in FORWARD if _own(made, one)), None)
             with suppress(TypeError, ValueError):
-                told = {"name": name, "class": True, "parameters": arguments_of(made), "source": source_of(made)[0]}
-                found += [told | {"words": [], "takes": rows_of(made, method)}] if method else []
+                found += [_layer(name, made) | {"takes": rows_of(made, method)}] if method else []
     return found
 
 
@@ -200,10 +224,15 @@ def configs(thing: Any) -> list[Any]:
 
 
 def annotated(thing: Any, name: str) -> Any:
-    """What the class that an argument is annotated with makes without arguments; None where that holds no numbers."""
+    """What the class of an argument, by its annotation or the documentation, makes without arguments.
+
+    None where that holds no numbers.
+    """
     with suppress(Exception):
         annotation = inspect.signature(thing).parameters[name].annotation
-        for kind in (annotation, *get_args(annotation)):
+        texts = [annotation] if isinstance(annotation, str) else []
+        texts += re.findall(rf"(?m)^[ \t`*]*{name}[`*]* ?[(:](.*)$", _doc(thing) if inspect.isclass(thing) else "")
+        for kind in (annotation, *get_args(annotation), *re.findall(r"\w+", " ".join(texts))):
             cls: Any = scope(thing).get(kind) if isinstance(kind, str) else kind
             own = inspect.isclass(cls) and cls.__module__.partition(".")[0] not in sys.stdlib_module_names
             # An array is no configuration.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -40,6 +41,9 @@ def failure(error: BaseException, file: str | None, passing: Mapping[int, str]) 
             sides, more = _refused(file, lines[-1], trace.tb_frame)
             names = (*names, *more)
             absent += [name for name in names if local.get(name, 0) is None]
+            if isinstance(error, UnboundLocalError) and trace.tb_next is None:
+                # What is bound under a condition alone lacks what that asks for, whatever has its name by now.
+                absent += _binding(file, lines[-1], tuple(re.findall(r"'(\w+)'", str(error))))
             held = [local.get(name) for name in names]
             # What lies in one of these, and is asked for there.
             parts = [x if isinstance(x, dict) else vars(x) for x in held if isinstance(x, dict | Asked)]
@@ -76,7 +80,7 @@ def failure(error: BaseException, file: str | None, passing: Mapping[int, str]) 
 def read_anew(file: str) -> None:
     """Forget what a file was that may have changed."""
     linecache.checkcache(file)
-    for known in (_statement, _conditions, _lines, _guards):
+    for known in (_statement, _conditions, _binding, _lines, _guards):
         known.cache_clear()
 
 
@@ -141,6 +145,19 @@ def _conditions(file: str) -> dict[int, list[tuple[ast.expr, bool]]]:
             )
             for line in (line for one in raised for line in range(one.lineno, (one.end_lineno or one.lineno) + 1)):
                 found.setdefault(line, []).append((node.test, node in raised))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _binding(file: str, line: int, wanted: tuple[str, ...]) -> list[str]:
+    """The names in conditions under which alone names are bound, in the function of a line."""
+    found = []
+    for node in statements(parsed("".join(linecache.getlines(file)))):
+        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or line):
+            for choice in (n for n in statements(node) if isinstance(n, ast.If)):
+                stored = [n for part in choice.body for n in ast.walk(part) if isinstance(n, ast.Name)]
+                if any(n.id in wanted and isinstance(n.ctx, ast.Store) for n in stored):
+                    found += [n.id for n in ast.walk(choice.test) if isinstance(n, ast.Name)]
     return found
 
 

@@ -21,9 +21,9 @@ import numpy as np
 
 from overt.check.process.arrays import leaves
 from overt.check.process.describe import annotated, configs
-from overt.check.process.parameters import widened
+from overt.check.process.parameters import parameters, widened
 from overt.check.text.roles import keeping, role
-from overt.check.text.usage import scope
+from overt.check.text.usage import scope, source_of
 from overt.errors import ArgumentError
 
 # A number that stands by itself in a name.
@@ -32,6 +32,8 @@ _NUMBER = r"(?<![^._/])\d+(?![^._/])"
 _LONG, _WRITTEN = 120, r"([\w ./:|$@#,*+-]|[\[({<]\w*[\])}>])+"
 # Numbers up to this are no sizes in a configuration, but choices.
 _SMALL = 4
+# What holds no numbers by names that somebody chose.
+_PLAIN = (int, float, str, list, dict, type(None))
 
 
 class Asked(SimpleNamespace):
@@ -207,16 +209,21 @@ class Giver:
         return spec["value"]
 
     def _configured(self, path: list[str], parts: dict[str, Any]) -> Any:
-        """A configuration: of the class that its argument is annotated with, which knows all but the sizes."""
+        """A configuration: of the class of its argument, or what lies in that, which knows all but the sizes."""
         name = path[0]
         if name not in self.made:
-            self.made[name] = annotated(self.target, name) if len(path) == 1 else None
-        if self.made[name] is None or not parts:
+            self.made[name] = annotated(self.target, name)
+        own = self.made[name]
+        for field in path[1:]:
+            own = getattr(own, field, None)
+        if not parts or isinstance(own, _PLAIN):
             # What is private is no size.
             return Asked(path, {field: None if field[:1] == "_" else value for field, value in parts.items()})
-        own = _changed(copy.deepcopy(self.made[name]), {})
+        own = _changed(copy.deepcopy(own), {})
         for field, value in parts.items():
-            if type(known := getattr(own, field, _SMALL + 1)) is int and known > _SMALL:
+            known = getattr(own, field, _SMALL + 1)
+            inner = isinstance(value, type(known)) and not isinstance(known, (*_PLAIN, tuple))
+            if inner or (type(known) is int and known > _SMALL):
                 if hasattr(own, "_replace"):
                     # A named tuple.
                     own = own._replace(**{field: value})
@@ -236,6 +243,11 @@ class Giver:
             given = self.each(spec["given"])
             made = self.run(make, [], given, {}, False) if self.run is not None else make(**given)
             made = drawn(made, np.random.default_rng(0))
+            if hasattr(made, "named_parameters") and callable(getattr(made, "eval", None)):
+                # A layer is what was learned, and drops nothing.
+                made.eval()
+                parameters(made, 1)
+                _prepared(made, (*spec.get("asked", ()), *spec.get("called", ())))
             made = _part(made, spec.get("asked", ()))
             if "filled" in spec and hasattr(made, "__dict__"):
                 vars(made).update(drawn(vars(made), np.random.default_rng(0)))
@@ -295,6 +307,19 @@ def _part(made: Any, asked: Sequence[str]) -> Any:
             return one
         todo += held.values() if held else one if isinstance(one, list | tuple) else ()
     return made
+
+
+def _prepared(made: Any, asked: Sequence[str]) -> None:
+    """Give what was made all that is asked for, where its own methods, which need nothing for that, set it."""
+    functions = inspect.getmembers(type(made), inspect.isfunction)
+    functions = [(name, f) for name, f in functions if f.__module__ == type(made).__module__]
+    own = [(name, source_of(f)[0], inspect.signature(f)) for name, f in functions]
+    for wanted in asked:
+        for name, source, signature in own:
+            free = all(p.default is not p.empty for p in [*signature.parameters.values()][1:])
+            if free and not hasattr(made, wanted) and re.search(rf"\bself\.{wanted}\s*(:[^=\n]*)?=[^=]", source):
+                with suppress(Exception):
+                    getattr(made, name)()
 
 
 def _arrays(made: Any) -> list[Any]:

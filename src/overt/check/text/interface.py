@@ -169,7 +169,10 @@ class Interface(Promises):
                 made = [m for m in makers if not m["class"] and "seed" in {
                     one.role for one in settled([Argument(role=role(row["name"]), **row) for row in m["parameters"]])
                 } and not arrays & {row["name"] for row in m["parameters"]}]  # fmt: skip
-            classes += self._called(a.name)
+            # Of what is a layer of the module something is called.
+            layers = [m for m in self.description.get("modules", ()) if all_asked > wanted and len(all_asked) > 1
+                      and _names(m, all_asked)]  # fmt: skip
+            classes += [m for m in (*layers, *self._called(a.name)) if m["name"] not in named]
             if a.name not in self.configs and (classes or made):
                 found[a.name] = [*made, *classes]
         return found
