@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -216,6 +217,13 @@ def taken(loop: ast.For | ast.comprehension) -> list[tuple[ast.expr, ast.expr]]:
         case ast.Tuple(elts=[_, target]), ast.Call(func=ast.Name(id="enumerate"), args=[one, *_]):
             return [(target, one)]
     return [(loop.target, loop.iter)]
+
+
+def tested(file: str, number: int) -> set[str]:
+    """Names and attributes that conditions ask for on which it depends whether a line of a file is run."""
+    nodes = walked(parsed("".join(linecache.getlines(file))))
+    around = [n for n in nodes if isinstance(n, ast.If) and n.lineno < number <= (n.end_lineno or 0)]
+    return {getattr(x, "attr", getattr(x, "id", "")) for n in around for x in ast.walk(n.test)} - {"self", ""}
 
 
 def is_own(node: ast.AST) -> bool:
