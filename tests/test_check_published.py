@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from swapped import right_and_wrong
+from overt.check.calls import call as calls
+from overt.check.report import CallError, UnattendedError
+from swapped import Check, right_and_wrong
 
 pytest.importorskip("torch")
 
@@ -65,6 +67,26 @@ class Pools(nn.Module):
         return ((gates + self.place).masked_fill(~real, -torch.inf).softmax(2) * keys).sum(2)
 
 
+class Biased(nn.Module):
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.heads, self.head = heads, width // heads
+        self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, x, bias=None):
+        B, T, C = x.shape
+        q, k, v = (one(x).view(B, T, self.heads, self.head).transpose(1, 2) for one in (self.q, self.k, self.v))
+        s = q @ k.transpose(-2, -1) / self.head**0.5
+        if bias is None:
+            bias = self.made_by_the_first_layer
+        return ((s + bias).softmax(-1) @ v).transpose(1, 2).reshape(B, T, C)
+
+
+def without_kernel(query, key, value):
+    """query, key, value (B, H, T, D)"""
+    return torch.zeros_like(query)
+
+
 class Cross(nn.Module):
     """Cross attention: keys and values come from the memory.  x (B, T, C), memory (B, T, C)"""
 
@@ -95,12 +117,28 @@ class Blocks(nn.Module):
         return self.o(torch.einsum("bhnqk,bnkhd->bnqhd", s.softmax(-1), v).reshape(B, -1, C)[:, :T])
 '''
 
-LATER = "        # auto-regressive: what comes later is not seen\n        s = q @"
+LATER = "            s = s + hides\n        # auto-regressive: what comes later is not seen\n"
 BOTH = [
-    ("Layer", "        s = q @", LATER, "causal_missing"),
+    ("Layer", "            s = s + hides\n", LATER, "causal_missing"),
     ("Groups", "        shared = shared / (shared.sum(-1, keepdim=True) + 1.0)\n", "", "softmax_axis_q"),
     ("Cross", "self.v(memory)", "self.v(x)", "unknown"),
     ("Blocks", "x, mask=None):", "x):\n        mask = None", "unknown"),
 ]  # fmt: skip
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH, ["Pools"])
+
+
+@pytest.mark.parametrize(("asked", "raises"), [("bias is None", False), ("True", True)])
+def test_what_an_argument_leads_past(check: Check, monkeypatch: pytest.MonkeyPatch, asked: str, raises: bool) -> None:
+    monkeypatch.setattr(calls, "MOST", 10)
+    source = SOURCE.replace("bias is None", asked)
+    if raises:
+        assert [f.id for f in check("Biased", source).findings] == ["raises"]
+    else:
+        with pytest.raises(CallError):
+            check("Biased", source)
+
+
+def test_zeros_are_linear_in_all_and_attend_to_nothing(check: Check) -> None:
+    with pytest.raises(UnattendedError):
+        check("without_kernel", SOURCE)

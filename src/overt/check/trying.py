@@ -21,7 +21,7 @@ from overt.check.process.session import EndedError, Here, Session
 from overt.check.report import CallError, CheckerError, UnattendedError
 from overt.check.text.interface import Interface
 from overt.check.text.roles import LAYOUTS
-from overt.check.text.syntax import is_own, parsed
+from overt.check.text.syntax import is_own, parsed, tested
 from overt.check.varied import beside, continuing, contracts, effects, outside, reordering, repeating, samples, slips
 from overt.check.varied.asking import Caller, probe
 from overt.check.varied.choices import chosen
@@ -229,7 +229,11 @@ def _raising(face: Interface, failed: Sequence[Tried], findings: Findings) -> bo
     alike = {(error["type"], error["message"], error["line"]) for error in errors}
     if len(alike) != 1 or len(errors) < 2 or errors[0]["line"] is None or errors[0].get("guarded"):
         return False
-    first = errors[0]
+    first, left = errors[0], {a.name for a in face.arguments if a.default is None and not a.required}
+    given = {str(path[0]) for tried in failed for path, _ in tried.guess.kinds}
+    if left & tested(str(face.description["file"]), first["line"]) - given:
+        # What was never passed may lead past it.
+        return False
     if "c10::Half without overflow" in first["message"]:
         # Its own numbers are of half a width.
         findings.add("mask_fp16_overflow", kind="mistake", line=first["line"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -206,6 +207,13 @@ def assigned(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
             return list(zip(targets, values, strict=False))
         case target, value:
             return [(target, value)]
+
+
+def tested(file: str, number: int) -> set[str]:
+    """Names and attributes that conditions ask for on which it depends whether a line of a file is run."""
+    nodes = walked(parsed("".join(linecache.getlines(file))))
+    around = [n for n in nodes if isinstance(n, ast.If) and n.lineno < number <= (n.end_lineno or 0)]
+    return {getattr(x, "attr", getattr(x, "id", "")) for n in around for x in ast.walk(n.test)} - {"self", ""}
 
 
 def is_own(node: ast.AST) -> bool:

@@ -33,7 +33,8 @@ def read(caller: Caller, guess: Guess) -> dict[str, Any]:
     kinds = guess.by_name
     given = {name: x for name, x in caller.arrays(guess).items() if is_floats(kinds.get(name, "")) and x.ndim}
     plain = _output(caller, Way(guess))
-    if plain is None or len(given) < 3:
+    if plain is None or not plain.any() or len(given) < 3:
+        # What is nothing but zeros is linear in all that it is given.
         return {}
     linear = [name for name, x in given.items() if _linear(caller, guess, name, x, plain)]
     for name in linear[::-1]:
