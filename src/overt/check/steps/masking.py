@@ -72,7 +72,7 @@ class Masked(Scale):
         # What hides the same from all queries, by a number, has some keys side by side that all of them see.
         seen = np.flatnonzero(~cells[0, 0])
         if (cells == cells[:1, :1]).all() and len(seen) and np.ptp(seen) == len(seen) - 1:
-            self.facts["side by side"] = len(seen)
+            self.facts["side by side"] = [int(seen[0]), int(seen[-1])]
         self.facts["unseen"] = [int(n) for n in np.flatnonzero(cells.all((0, 1)))]
         compared = self._cast(cells) or self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
         compared = compared or self._beside_more(given, cells) or self._whole_rows(cells, given) or self._opened(cells)
