@@ -255,6 +255,9 @@ class _Judge(Blocks):
         if self._keyless():
             # Whatever the scores are, what becomes of them can be followed.
             self._walk()
+            if core.place is not None and not constant(core.steps[0][1], 1):
+                self._softmax()
+                self._returned()
             self._made()
             return
         if core.place is None:
