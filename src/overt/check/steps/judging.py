@@ -18,7 +18,7 @@ from overt.check.steps import additive, arrangement, distances, pipeline, positi
 from overt.check.steps.alignment import Alignment
 from overt.check.steps.blocks import Blocks
 from overt.check.steps.judged import SUMS, UNKNOWN, Fault, Judged
-from overt.check.steps.masking import LATER
+from overt.check.steps.masking import LATER, masks_dropped
 from overt.check.steps.origins import Origin
 from overt.check.steps.pipeline import constant, near
 from overt.recorder.apart import apart
@@ -110,6 +110,12 @@ def judge(
         says, at = "There are not as many values as keys.", arrangement.place(line)
         judged.faults.append(Fault("mixing", "kv_len_mismatch", at["line"], at["file"] or "", says, kind="mistake"))
         judged.ledger.append(Entry("mixing", "failed", says, at["line"], "kv_len_mismatch"))
+    # Other weights than those of an attention, as what pools has, may have a mask that is dropped.
+    told = {f.mistake for f in judged.faults}
+    for op in masks_dropped(written, outputs, data) if found and "not_inplace" not in told else ():
+        says, at = f"The result of {op.name} is dropped, so the mask hides nothing.", arrangement.place(op.line)
+        judged.faults.append(Fault("mask", "not_inplace", at["line"], at["file"] or "", says))
+        judged.ledger.append(Entry("mask", "failed", says, at["line"], "not_inplace"))
     # How many keys the attentions have, and where these are: one that has as many as samples may be along these.
     judged.facts["spans"] = [
         {"keys": core.scores.keys.shape[1], "fused": core.operations[core.scores.number].detail == "fused",
@@ -255,6 +261,9 @@ class _Judge(Blocks):
         if self._keyless():
             # Whatever the scores are, what becomes of them can be followed.
             self._walk()
+            if core.place is not None and not constant(core.steps[0][1], 1):
+                self._softmax()
+                self._returned()
             self._made()
             return
         if core.place is None:

@@ -10,7 +10,7 @@ from overt.check.steps.judged import SUMS
 from overt.check.steps.origins import Origin
 from overt.check.steps.pipeline import LOW, constant, near
 from overt.check.steps.scaling import Scale
-from overt.recorder.flow import GATHERS, VIEWS, masklike
+from overt.recorder.flow import GATHERS, VIEWS, masklike, sums_to_one
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import made_of
 
@@ -72,7 +72,7 @@ class Masked(Scale):
         # What hides the same from all queries, by a number, has some keys side by side that all of them see.
         seen = np.flatnonzero(~cells[0, 0])
         if (cells == cells[:1, :1]).all() and len(seen) and np.ptp(seen) == len(seen) - 1:
-            self.facts["side by side"] = len(seen)
+            self.facts["side by side"] = [int(seen[0]), int(seen[-1])]
         self.facts["unseen"] = [int(n) for n in np.flatnonzero(cells.all((0, 1)))]
         compared = self._cast(cells) or self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
         compared = compared or self._beside_more(given, cells) or self._whole_rows(cells, given) or self._opened(cells)
@@ -501,28 +501,50 @@ class Masked(Scale):
     def _unused(self) -> Operation | None:
         """A result as large as the scores that nobody used, between scores and mixing."""
         core = self.core
-        used = {s for op in self.operations for s in op.sources if s is not None}
         derived = {core.scores.number}
         for i in range(core.scores.number + 1, len(self.operations)):
             if derived & set(self.operations[i].sources):
                 derived.add(i)
-        for i in range(core.scores.number + 1, core.mix.number):
-            op = self.operations[i]
+        for i, op in unused(self.operations, self.outputs, self.data):
             # What is broadcast to more is lost all the same.
-            wanted = op.host.size % core.scores.result.size == 0 and op.host.dtype.kind == "f" and op.name not in VIEWS
-            kept = any(op.host.shape == o.shape and near(op.host, o) for o in self.outputs)
-            dropped = self.data[i] and i in derived and i not in used and op.name != "setitem"
-            if dropped and wanted and not kept and self._hides(op):
+            wanted = op.host.size % core.scores.result.size == 0 and i in derived
+            if core.scores.number < i < core.mix.number and wanted:
                 return op
         return None
 
-    def _hides(self, operation: Operation) -> bool:
-        """Whether an operation changed some cells of what it was given, and these to one value."""
-        y = operation.host
-        changed = [~np.isclose(x, y, rtol=1e-6, atol=1e-12, equal_nan=True)
-                   for x in operation.operands
-                   if x.ndim and x.shape == y.shape[-x.ndim :] and x.dtype.kind == "f"]  # fmt: skip
-        return any(bool(cells.any() and not cells.all() and len(np.unique(y[cells])) == 1) for cells in changed)
+
+def unused(
+    operations: Sequence[Operation], outputs: Sequence[np.ndarray], data: Sequence[bool]
+) -> Iterator[tuple[int, Operation]]:
+    """What gives some cells of what it was given one value, and nobody used."""
+    used = {s for op in operations for s in op.sources if s is not None}
+    for i, op in enumerate(operations):
+        lost = data[i] and i not in used and op.name != "setitem"
+        if lost and op.host.dtype.kind == "f" and op.name not in VIEWS and _hides(op):
+            kept = any(op.host.shape == o.shape and near(op.host, o) for o in outputs)
+            yield from () if kept else [(i, op)]
+
+
+def masks_dropped(
+    operations: Sequence[Operation], outputs: Sequence[np.ndarray], data: Sequence[bool]
+) -> Iterator[Operation]:
+    """What hides some numbers, and nobody used, where a softmax is made of the same numbers."""
+    for i, op in unused(operations, outputs, data):
+        hid = {s for s, x in zip(op.sources, op.operands, strict=True)
+               if s is not None and data[s] and x.shape == op.host.shape and not (x < LOW).any()}  # fmt: skip
+        if hid and (op.host < LOW).any():
+            soft = (n for n in range(i + 1, len(operations)) if sums_to_one(operations[n].host))
+            if any(operations[n].host.size == op.host.size and hid & made_of(operations, n) for n in soft):
+                yield op
+
+
+def _hides(operation: Operation) -> bool:
+    """Whether an operation changed some cells of what it was given, and these to one value."""
+    y = operation.host
+    changed = [~np.isclose(x, y, rtol=1e-6, atol=1e-12, equal_nan=True)
+               for x in operation.operands
+               if x.ndim and x.shape == y.shape[-x.ndim :] and x.dtype.kind == "f"]  # fmt: skip
+    return any(bool(cells.any() and not cells.all() and len(np.unique(y[cells])) == 1) for cells in changed)
 
 
 def _readings(mask: np.ndarray, T: int, S: int) -> Iterator[np.ndarray]:

@@ -240,13 +240,22 @@ class Promises(Hiding):
         own = "|".join(re.escape(a.name.lower()) for a in self.arguments)
         before = (
             r"\b(a|each|every) (token|position) (sees|attends to|looks at) (only )?itself and (only )?(the )?\w+ before it\b"
-            r"|\b(token|position|query) (?P<own>\w) (may |can )?(uses?|sees?|attends? to|looks? at) (only )?(the )?\w+ 0 ?(\.\.+|…|to|-) ?(?P=own)\b"
+            r"|\b[^\W\d]{3,} (?P<own>[a-z]) (may |can )?(only )?(uses?|sees?|reads?|attends?( only)? to|looks?( only)? at) (only )?"
+            r"(the )?(\w+ )?[01] ?(\.\.+|…|to|-|–|through) ?(?P=own)\b"
         )
+        # A sentence of a condition, or of what may be left out, is no promise.
+        chosen = [row["name"] for row in self.description["constructor"] if not row["required"]]
+        chosen += [a.name for a in self.arguments if not a.required]
+        given = "|".join([r"[\"'=]", r"\b(if|when|where|with|unless|whether|under|for|otherwise)\b",
+                          *(rf"\b{re.escape(one.lower())}\b" for one in chosen)])  # fmt: skip
+        lines = [" ".join(line.split()) for line in re.split(r"(?<!\.)[.;](?=\s)|\n\s*\n", told)]
+        always = [line for line in lines if not re.search(given, line)]
         return bool(
             re.search(rf"causal|{_STEPWISE}", name)
             # A part of such a model may be given what is hidden from whom.
             or ("gpt" in name and (alone or not re.search(r"att|layer|block", name)))
             or (free and (one or "decoder-only" in module) and re.search(before, module))
+            or (free and any(re.search(before, line) for line in always))
             or re.search(rf"{_UNTIL} (of|in) [`'\"]*({own})\b", module)
             or (alone and re.search(r"masked_self|masked_multi|masked_att|decoder_self|lookahead", name))
             or re.search(

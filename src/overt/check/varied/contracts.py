@@ -335,9 +335,11 @@ def _window(
             extra = {"record": caller.face.intents}
             few, more = (who.ask([Way(seen, values=way.values, extra=extra)])[0].judged.get("facts", {})
                          for who, way in ((one, first), (two, second)))  # fmt: skip
-            keys, itself = few.get("side by side", 0), caller.face.counts_itself(name.rpartition(".")[2])[0]
-            if itself and keys > 2 and more.get("side by side") == keys + 1:
-                # Whether its own key is among those that one query sees, nobody knows; they are more than it counts.
+            first, last = few.get("side by side", (0, 0))
+            keys, itself = last - first + 1, caller.face.counts_itself(name.rpartition(".")[2])[0]
+            if itself and keys > 2 and more.get("side by side") == [first - 1, last]:
+                # What lets later keys in is a place, or counts what there is.  Whether its own key is among those that
+                # one query sees, nobody knows; they are more than it counts.
                 _counted(caller, name, 2, keys - 1, few.get("mask made"), findings)
 
 
