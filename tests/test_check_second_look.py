@@ -1,4 +1,4 @@
-"""What stands beside an attention, or is said of it: places, later steps, pooling, seeds, lists of lists, pieces."""
+"""What stands beside an attention, or is said of it: places, later steps, pooling, seeds, lists, pieces, 8 bits."""
 
 from __future__ import annotations
 
@@ -138,12 +138,29 @@ class Step(nn.Module):
         return self.out(state), weights, state
 '''
 
+ROUNDED = '''
+import torch
+
+
+def quantise(x):
+    s = 127 / x.abs().amax(-1, keepdim=True).clamp(min=1e-9)
+    return (x * s).round().clamp(-127, 127).to(torch.int8), s
+
+
+def read(q, k, v):
+    """q (B, H, T, d), k, v (B, H, S, d): softmax attention, up to the rounding to 8 bits."""
+    (ki, ks), (vi, vs) = quantise(k), quantise(v)
+    s = q @ (ki.to(q.dtype) / ks).transpose(-1, -2) / q.shape[-1] ** 0.5
+    return torch.softmax(s, -1) @ (vi.to(q.dtype) / vs)
+'''
+
 BOTH = [
     ("recent", "k.shape[2] - window\n", "k.shape[2] - window - 1\n", {"window_off_by_one": "np.where(seen"}),
     ("split_read", "np.exp2(one", "np.exp(one", "lse_base2"),
     ("choose", "math.exp(s - max(scores))", "s", "no_exp_norm"),
     ("Steps", "s = s.masked_fill(", "_ = (", "causal_missing"),
     ("Pool", "logit = torch.where(", "torch.where(", {"not_inplace": "torch.where(keep"}),
+    ("read", "/ vs", "/ ks", {"unknown": "vi.to"}),
     ("Seeds", ">= lengths", "< lengths", "mask_inverted"),
     (
         "Step",
@@ -152,7 +169,7 @@ BOTH = [
         {"additive_ignores_keys": "energy(both)", "returns_scores": ""},
     ),
 ]
-OF = {"choose": LISTS} | dict.fromkeys(("at_step", "recent", "split_read"), ARRAYS)
+OF = {"choose": LISTS, "read": ROUNDED} | dict.fromkeys(("at_step", "recent", "split_read"), ARRAYS)
 SOURCE = OF | dict.fromkeys(("Steps", "Mode", "Pool", "Seeds", "Step"), MODULES)
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH, right=["at_step", "Mode"])
