@@ -16,7 +16,7 @@ _SAME = 1e-5
 
 def crossed(operations: Sequence[Operation]) -> Iterator[Operation]:
     """Products of what was rounded with what another thing was divided by before that was rounded."""
-    found = {}
+    found: dict[int, tuple[dict[int, np.ndarray], np.ndarray]] = {}
     for number, operation in enumerate(operations):
         if operation.name in FACTORS and len(operation.operands) == 2:
             for place, (x, source) in enumerate(zip(operation.operands, operation.sources, strict=True)):
@@ -37,7 +37,8 @@ def crossed(operations: Sequence[Operation]) -> Iterator[Operation]:
 
 def _divided(operations: Sequence[Operation], start: int) -> dict[int, np.ndarray]:
     """The numbers that whatever was rounded here was divided by, by the operation that rounded it."""
-    found, seen, open_ = {}, set[int](), [start]
+    found: dict[int, np.ndarray] = {}
+    seen, open_ = set[int](), [start]
     while open_:
         number = open_.pop()
         if number in seen:
