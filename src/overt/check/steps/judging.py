@@ -113,11 +113,11 @@ def judge(
         judged.ledger.append(Entry("mixing", "failed", says, at["line"], "kv_len_mismatch"))
     # Other weights than those of an attention, as what pools has, may have a mask that is dropped.
     told = {f.mistake for f in judged.faults}
-    beside = [("mask", "not_inplace", op, f"The result of {op.name} is dropped, so the mask hides nothing.")
+    around = [("mask", "not_inplace", op, f"The result of {op.name} is dropped, so the mask hides nothing.")
               for op in masks_dropped(written, outputs, data) if found and "not_inplace" not in told]  # fmt: skip
-    beside += [("values", UNKNOWN, op, "What was rounded is multiplied by what something else was divided by.")
+    around += [("values", UNKNOWN, op, "What was rounded is multiplied by what something else was divided by.")
                for op in crossed(written) if found]  # fmt: skip
-    for step, mistake, op, says in beside:
+    for step, mistake, op, says in around:
         at = arrangement.place(op.line)
         judged.faults.append(Fault(step, mistake, at["line"], at["file"] or "", says))
         judged.ledger.append(Entry(step, "failed", says, at["line"], mistake))
