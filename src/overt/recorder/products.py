@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from overt.recorder.flow import CASTS, VIEWS, moving, sums_to_one
+from overt.recorder.flow import CASTS, VIEWS, masklike, moving, sums_to_one
 from overt.recorder.operations import Operation
 
 _MATRICES = {"matmul", "mm", "bmm", "mv", "baddbmm", "addmm", "addbmm", "addmv"}
@@ -308,9 +308,11 @@ def _axes(whole: np.ndarray, result: np.ndarray) -> tuple[int, ...] | None:
 def outer_sum(operation: Operation, number: int) -> Product | None:
     """What one thing says of a row and another of a key, added up (GAT): the product of (x, 1) and (1, y).
 
-    Or their difference, as of a kernel (Nadaraya 1964), where each has an axis of its own.
+    Or their difference, as of a kernel (Nadaraya 1964), where each has an axis of its own.  What hides says nothing.
     """
     if len(operation.operands) != 2 or not operation.host.size:
+        return None
+    if any(masklike(x) and x.min() < 0 for x in operation.operands):
         return None
     whole, letters = operation.host, string.ascii_lowercase[: operation.host.ndim]
     parts, labels, differs = [], [], "sub" in operation.name

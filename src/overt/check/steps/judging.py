@@ -21,6 +21,7 @@ from overt.check.steps.judged import SUMS, UNKNOWN, Fault, Judged
 from overt.check.steps.masking import LATER, masks_dropped
 from overt.check.steps.origins import Origin
 from overt.check.steps.pipeline import constant, near
+from overt.check.steps.rounding import crossed
 from overt.recorder.apart import apart
 from overt.recorder.core import Core, attentions
 from overt.recorder.flow import SAMPLES, carriers, moving, reaches
@@ -112,10 +113,14 @@ def judge(
         judged.ledger.append(Entry("mixing", "failed", says, at["line"], "kv_len_mismatch"))
     # Other weights than those of an attention, as what pools has, may have a mask that is dropped.
     told = {f.mistake for f in judged.faults}
-    for op in masks_dropped(written, outputs, data) if found and "not_inplace" not in told else ():
-        says, at = f"The result of {op.name} is dropped, so the mask hides nothing.", arrangement.place(op.line)
-        judged.faults.append(Fault("mask", "not_inplace", at["line"], at["file"] or "", says))
-        judged.ledger.append(Entry("mask", "failed", says, at["line"], "not_inplace"))
+    around = [("mask", "not_inplace", op, f"The result of {op.name} is dropped, so the mask hides nothing.")
+              for op in masks_dropped(written, outputs, data) if found and "not_inplace" not in told]  # fmt: skip
+    around += [("values", UNKNOWN, op, "What was rounded is multiplied by what something else was divided by.")
+               for op in crossed(written) if found]  # fmt: skip
+    for step, mistake, op, says in around:
+        at = arrangement.place(op.line)
+        judged.faults.append(Fault(step, mistake, at["line"], at["file"] or "", says))
+        judged.ledger.append(Entry(step, "failed", says, at["line"], mistake))
     # How many keys the attentions have, and where these are: one that has as many as samples may be along these.
     judged.facts["spans"] = [
         {"keys": core.scores.keys.shape[1], "fused": core.operations[core.scores.number].detail == "fused",

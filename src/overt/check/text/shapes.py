@@ -210,13 +210,17 @@ def of_lists(text: str, names: Sequence[str]) -> str:
 
     def shaped(found: re.Match[str]) -> str:
         says = found[2].split("(")[0].lower()
-        rows = next(iter(re.findall(r"\blists? of ([A-Z])\b", found[2])), "n")
+        # One letter says how many there are.
+        many = r"\blists? of (?:([b-zA-Z]) )?"
+        rows = next(filter(None, re.findall(many, found[2])), "n")
         if re.search(r"\bpairs?\b", found[2]):
             return f"{found[1]} (E, 2) {found[2]}"
-        if re.search(r"\blists? of (lists|vectors)|\b(one|an?) (list|vector)\b[^,]* (per|for (each|every))\b", says):
-            return f"{found[1]} ({rows}, d) {found[2]}"
-        if one := re.search(r"\blists? of (floats?|numbers?|bool|int|flags|scores|weights)", says):
-            return f"{found[1]} ({'d' if one[1][0] in 'fn' and one[1] != 'flags' else rows},) {found[2]}"
+        if re.search(rf"{many}(lists|vectors)|\b(one|an?) (list|vector)\b[^,]* (per|for (each|every))\b", says):
+            inner = re.search(rf"{many}(?:lists|vectors) of ([b-zA-Z]) ", found[2])
+            return f"{found[1]} ({rows}, {inner[2] if inner else 'd'}) {found[2]}"
+        if one := re.search(rf"{many}(floats?|numbers?|bool|int|flags|scores|weights)", says):
+            own = "d" if one[2][0] in "fn" and one[2] != "flags" and not one[1] else rows
+            return f"{found[1]} ({own},) {found[2]}"
         if re.search(r"\blists? (of|per|for each)\b", says):
             return f"{found[1]} ({rows}, d) {found[2]}"
         single = re.match(r"\W*(the |an? )?([^\W\d]+ ){0,2}(list|vektor|vecteur|vector|wektor)\b", says)

@@ -267,6 +267,15 @@ def _rest(caller: Caller, guess: Guess, made: Made, name: str, built: bool, find
     free = r"(not|n't|never) depends? on|independent of|whatever|same for (any|every|all)"
     said = rf"({free})\b[^.;]{{0,40}}\b({re.escape(name)}|chunk|block|tile)"
     if differ(whole, halves) and re.search(said, " ".join(caller.face.prose.split())):
+        one = made.other(caller, {name: _WHOLE // 2}) if built else caller
+        long = guess.sized(T=_LONG, S=_LONG)
+        way = Way(long, values={} if built else {name: _WHOLE // 2}, extra={"record": caller.face.intents})
+        faults = one.ask([way])[0].judged.get("faults", ()) if one is not None else ()
+        # How several blocks are merged may be seen where they are longer.
+        for fault in (merging := [fault for fault in faults if fault["step"] == "log-sum-exp"]):
+            findings.tell(fault)
+        if merging:
+            return True
         findings.add(
             "unknown", look=rf"\b{re.escape(name)}\b",
             message=f"What it gives is said not to depend on {name}, and with {name}={_WHOLE // 2} it is not what "
