@@ -450,12 +450,18 @@ class Walk(State):
             self.note("stability", "not tried", says, step.line)
         elif not by and not bounded:
             self.fail("stability", "no_max", step.line, "exp is taken without subtracting the maximum of the row.")
-        elif by == "all" and step.x.shape[0] > 1 and not bounded:
+        elif by == "all" and step.x.shape[0] > 1 and not bounded and not self._shared_out(step.y):
             # The softmax of a graph's nodes is a sum over edges, and a maximum for each node is much more work.
             rare = "risk" if any(op.detail == EDGES for op in self.operations) else None
             self.fail("stability", "global_max", at, "The maximum of all rows is subtracted from each.", kind=rare)
         else:
             self.note("stability", "held", "the maximum is subtracted first", step.line)
+
+    def _shared_out(self, exponentials: np.ndarray) -> bool:
+        """Whether the exponentials of all rows are added up together: what is one row to its author has one maximum."""
+        whole = exponentials.sum()
+        return any(op.host.size == 1 and np.isclose(float(op.host.ravel()[0]), whole) for op in self.operations
+                   if op.name == "sum")  # fmt: skip
 
     def _odd(self, step: Step, several: bool) -> None:
         """several: whether the weights of more than one attention are put together."""

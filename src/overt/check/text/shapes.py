@@ -75,7 +75,7 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     text = _in_order(text, known, held := [*asked])
     # What a sentence begins with is written large.
     large = {one.capitalize(): one for one in names if len(one) > 2 and one.islower()}
-    text = re.sub(rf"\b({_any(large)})(?=\s+[\[(])", lambda m: large[m[1]], text)
+    text = re.sub(rf"\b({_any(large)})(?=:?\s+[\[(])", lambda m: large[m[1]], text)
     text = _bracketed(text, known)
     inside = {path[-1]: path[:-1] for path in reversed(held) if path[-1] not in names}
     # W["q"], and W.q where that is asked for.
@@ -91,6 +91,11 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
             continue
         if len(axes) == 2 and min(map(len, axes)) > 1 and [role(axis, ("k", "v")) for axis in axes] == ["k", "v"]:
             # What lies in each of several.
+            continue
+        if "0" in axes or (
+            re.search(r"(\b(in|within|between|from)|∈)\s*$", text[: place.start()]) and all(map(str.isdigit, axes))
+        ):
+            # No axis is that short: these are two ends, between which a number lies.
             continue
         word = re.search(r"(\w+)$", text[: place.start()]) if place[0][0] == "[" else None
         if word and (not name.fullmatch(word[1]) or all(axis.isdigit() for axis in axes)):
