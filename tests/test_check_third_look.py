@@ -28,7 +28,8 @@ class Head:
     def lies(self, speicher, schluessel, schaerfe, tor, gamma):
         z = schaerfe * (speicher @ schluessel) / np.sqrt(len(schluessel))
         e = np.exp(z - z.max())
-        w = (tor * e / e.sum() + (1.0 - tor) * np.roll(self.gewichte, 1)) ** gamma
+        inhalt = e / e.sum()
+        w = (tor * inhalt + (1.0 - tor) * self.gewichte) ** gamma
         self.gewichte = w / w.sum()
         return self.gewichte @ speicher
 '''

@@ -294,6 +294,10 @@ class Walk(State):
         """What a step of no kind that attention has comes to."""
         operation, name, raw, prob = step.operation, step.kind.name, self.phase == "raw", self.phase == "prob"
         free = name == "unknown" and (raw or prob)
+        if prob and self.core.normal and (name == "scale" or operation.name in ("pow", "power")):
+            # A share of weights, or a power, that sums to 1 again by what comes later (Graves et al. 2014, 3.3).
+            self.note("mixing", "not tried", f"the weights that are mixed are made by {operation.name}", step.line)
+            return
         if raw and self._normalises(step.x, step.y):
             self._weighed(step.x, step.y, step.line)
         elif (raw or prob) and operation.name in FACTORS and self._unrounded(step.x, step.y):
@@ -306,7 +310,11 @@ class Walk(State):
             self.odd.append(operation.name)
             says = "the scores are multiplied by numbers that are learned or given"
             self.note("scores", "not tried", says, step.line)
-        elif prob and self._of_parameters(step.number) and (operation.name in FACTORS or _moves(step)):
+        elif (
+            prob
+            and self._of_parameters(step.number)
+            and (operation.name in FACTORS or self.core.normal or _moves(step))
+        ):
             # A learned gate between what was found and weights of places (d'Ascoli et al. 2021).
             self.odd.append(operation.name)
             says = "the weights are multiplied by, or added to, what is learned"
