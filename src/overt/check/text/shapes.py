@@ -266,6 +266,8 @@ def _bracketed(text: str, known: str) -> str:
     # What is one, or else as long as something, is as long.
     either = r"(?<=[(\[,]) *(?:1 *(?:or|[|/]) *([A-Za-z]\w*)|([A-Za-z]\w*) *(?:or|[|/]) *1)(?= *,)"
     text = re.sub(either, r" \1\2", text)
+    # So many times a width, in one word.
+    text = re.sub(r"(?<=[(\[,]) *(\d+) +([A-Za-z]\w*)(?= *[,)\]])", r" \1\2", text)
     word, end = (
         r"(?:(?!(?:over|of|on|in|to|by|for|from|with|and|is|are|where|an?|the)\b)[A-Za-z]\w{0,9}|\d+)",
         r"(?=[ \t]*$|[ \t]{2,}|[ \t]*[;.,(:]|[ \t]+(?:of|with|where|for|bool|int|float))",

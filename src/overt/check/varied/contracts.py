@@ -377,7 +377,7 @@ def _first_ones(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
         findings.wrong
         or facts.get("causal") != 0
         or "term" not in facts
-        or n.T != n.S
+        or (n.T != n.S and any("S" in calls.axes_of(kind) for _, kind in guess.kinds))
         or some >= n.T
         or n.T in (n.B, n.H)
     ):
