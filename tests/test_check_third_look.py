@@ -91,7 +91,92 @@ class Packed(nn.Module):
         w = (q @ k.mT * (D // self.heads) ** -0.5).softmax(-1)
         return (w @ v).transpose(1, 2).flatten(2)
 '''
-SOURCE = {"Head.lies": HEAD, "Decoder": DECODER, "Packed": PACKED}
+REL = '''
+import torch
+from torch import nn
+
+
+class Rel(nn.Module):
+    """x (B, T, D), lengths (B,): real tokens of each. Causal, with products of queries and vectors of distances."""
+
+    def __init__(self, D=32, heads=4):
+        super().__init__()
+        self.h, self.d = heads, D // heads
+        self.wq, self.wk, self.wv, self.wr = (nn.Linear(D, D) for _ in range(4))
+
+    def forward(self, x, lengths):
+        B, T, D = x.shape
+        q, k, v = (w(x).view(B, T, self.h, self.d) for w in (self.wq, self.wk, self.wv))
+        n = torch.arange(T)
+        a = n[:, None] * 10000.0 ** (-torch.arange(0, D, 2) / D)
+        r = self.wr(torch.cat([a.sin(), a.cos()], 1)).view(T, self.h, self.d)
+        away = (n[:, None] - n).clamp(min=0)
+        far = torch.einsum("bihd,nhd->bhin", q, r).gather(3, away.expand(B, self.h, T, T))
+        s = (torch.einsum("bihd,bjhd->bhij", q, k) + far) / self.d**0.5
+        hides = (n[:, None] < n) | (n >= lengths[:, None])[:, None, None]
+        return torch.einsum("bhij,bjhd->bihd", s.masked_fill(hides, -torch.inf).softmax(-1), v).reshape(B, T, D)
+'''
+SLOPES = '''
+"""A decoder's attention with ALiBi.
+
+slopes_in(x, w, b, n)
+    x (L, D); w (D, 3 D) and b (3 D,) packed so that the columns of head h are its query, its key, its value
+    n heads, a power of two
+"""
+import numpy as np
+
+
+def slopes_in(x, w, b, n):
+    L, D = x.shape
+    q, k, v = np.moveaxis((x @ w + b).reshape(L, n, 3, D // n), 2, 0)
+    at, base = np.arange(L), 2.0 ** (-8.0 / n)
+    s = np.einsum("ihd,jhd->hij", q, k) / (D // n) ** 0.5
+    s += (base ** np.arange(1, n + 1))[:, None, None] * (at - at[:, None])
+    s = np.where(at > at[:, None], -np.inf, s)
+    s = np.exp(s - s.max(-1, keepdims=True))
+    return np.einsum("hij,jhd->ihd", s / s.sum(-1, keepdims=True), v).reshape(L, D)
+'''
+FOLDED = '''
+"""folded(params, x, heads): params  dict with "wq", "bq", "wk", "bk", "wv", "bv"; x (B, T, D)"""
+import numpy as np
+
+
+def folded(params, x, heads):
+    p = params
+    B, T, D = x.shape
+
+    def fold(x):
+        return x.reshape(B, T, heads, -1).transpose(0, 2, 1, 3).reshape(B * heads, T, -1)
+
+    q, k, v = fold(x @ p["wq"] + p["bq"]), fold(x @ p["wk"] + p["bk"]), fold(x @ p["wv"] + p["bv"])
+    s = q @ k.swapaxes(1, 2) * (D // heads) ** -0.5
+    s = np.exp(s - s.max(-1, keepdims=True))
+    y = s / s.sum(-1, keepdims=True) @ v
+    return y.reshape(B, heads, T, -1).transpose(0, 2, 1, 3).reshape(B, T, D)
+'''
+PADDED = '''
+import torch
+from torch import nn
+
+
+class Padded(nn.Module):
+    """tgt (B, T, D), memory (B, S, D), valid (B, S) bool: True = a real pixel."""
+
+    def __init__(self, D=32, heads=4):
+        super().__init__()
+        self.mix = nn.MultiheadAttention(D, heads, batch_first=True)
+
+    def forward(self, tgt, memory, valid):
+        return self.mix(
+            tgt,
+            memory,
+            memory,
+            key_padding_mask=~valid,
+            need_weights=False,
+        )[0]
+'''
+SOURCE = {"Head.lies": HEAD, "Decoder": DECODER, "Packed": PACKED, "Rel": REL}
+SOURCE |= {"slopes_in": SLOPES, "folded": FOLDED, "Padded": PADDED}
 BOTH = [
     ("Head.lies", "e = np.exp(z - z.max())", "e = np.exp(z)  # here", "no_max"),
     ("Decoder", "self.mask[S - T:S, :S]", "self.mask[:T, :S]", {"causal_top_left": ""}),
@@ -101,6 +186,15 @@ BOTH = [
         "view(B, N, 3, self.heads, -1).permute(2, 0, 3, 1, 4)  # here",
         "qkv_order",
     ),
+    ("Rel", "gather(3, away.", "gather(3, (T - 1 - away).", {"unknown": "gather"}),
+    ("slopes_in", "np.arange(1, n + 1)", "np.arange(n)", {"alibi_slopes": "np.arange(n)"}),
+    (
+        "folded",
+        "y.reshape(B, heads, T, -1).transpose(0, 2, 1, 3)",
+        "y.reshape(heads, B, T, -1).transpose(1, 2, 0, 3)",
+        {"fold_batch_head_swap": "heads, B"},
+    ),
+    ("Padded", "=~valid", "=valid", {"mask_inverted": "key_padding_mask"}),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

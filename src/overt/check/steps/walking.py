@@ -284,6 +284,9 @@ class Walk(State):
         if kind.cells.any():
             self._hide(kind.cells, step.number)
         self.facts[kind.name] = line.number if line else None
+        path = {*self.core.path, self.core.scores.number}
+        made = [self.operations[s].line for s in step.operation.sources if s is not None and s not in path]
+        self.facts[f"{kind.name} made"] = (made[0] or line).number if made and line else self.facts[kind.name]
         self.before = None
         if step.operation.name in ("sub", "subtract", "rsub") and self._second(step.number):
             self.total = -self.total
