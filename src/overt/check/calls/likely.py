@@ -67,6 +67,8 @@ _PARTS = {
     "freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages", "edge": "edges", "sender": "sources",
     "receiver": "targets",
 }  # fmt: skip
+# Numbers of which one lies in most ranges that are told.
+_BETWEEN = ("scale", "root of a width")
 # What things are told apart by, whatever it is.
 LABEL = "text: a"
 # What sorts of edges a graph has.
@@ -225,6 +227,9 @@ class Likely:
             return None
         if role == "seed" and ("seed" not in argument.name or self.interface.description["backend"] == "jax"):
             return RANDOM
+        if not role and argument.name in self.interface.single and path not in asked.sized:
+            within = (kind for kind in _BETWEEN if self.interface.allows(path, VALUES[kind](self.ladder[0])))
+            return next(within, None)
         for kind in (SUGGESTED.get(role), role if role in FAMILIES[0] else None, part):
             if kind is not None and (kind in self.kinds or (kind in FAMILIES[0] and not self.makes)):
                 return kind

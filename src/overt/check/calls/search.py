@@ -188,6 +188,7 @@ class Search(Suggestions):
             # Nothing holds what holds others, but names may.
             some = [kind for kind in kinds if len(path) == 1 or kind not in HOLDERS[2:]]
             now = dict(guess.kinds)[path]
+            some = [k for k in some if k not in VALUES or self.interface.allows(path, VALUES[k](guess.lengths))]
             if dict(guess.kinds).get(path[:-1], "")[:3] == "by ":
                 # What makes something is given numbers.
                 some = [*VALUES, *numbers] if now in VALUES or now[:10] == "length of " else []

@@ -308,7 +308,8 @@ class Suggestions(Likely):
     def _documented(self) -> Iterator[Guess]:
         """The shapes that documentation gives, at last with nothing in what the candidate fills by itself."""
         asked = self.interface.read
-        empty = {path: kind for path, kind in asked.ends.items() if not asked.filled(path[:-1])}
+        empty = {path: kind for path, kind in asked.ends.items()
+                 if not any(asked.filled(path[:end]) for end in range(1, len(path)))}  # fmt: skip
         for ends in (asked.ends, empty)[: 1 + (len(empty) < len(asked.ends))]:
             yield from self._holding(ends)
 

@@ -284,6 +284,9 @@ class Walk(State):
         if kind.cells.any():
             self._hide(kind.cells, step.number)
         self.facts[kind.name] = line.number if line else None
+        path = {*self.core.path, self.core.scores.number}
+        made = [self.operations[s].line for s in step.operation.sources if s is not None and s not in path]
+        self.facts[f"{kind.name} made"] = (made[0] or line).number if made and line else self.facts[kind.name]
         self.before = None
         if step.operation.name in ("sub", "subtract", "rsub") and self._second(step.number):
             self.total = -self.total
@@ -294,6 +297,10 @@ class Walk(State):
         """What a step of no kind that attention has comes to."""
         operation, name, raw, prob = step.operation, step.kind.name, self.phase == "raw", self.phase == "prob"
         free = name == "unknown" and (raw or prob)
+        if prob and self.core.normal and (name == "scale" or operation.name in ("pow", "power")):
+            # A share of weights, or a power, that sums to 1 again by what comes later (Graves et al. 2014, 3.3).
+            self.note("mixing", "not tried", f"the weights that are mixed are made by {operation.name}", step.line)
+            return
         if raw and self._normalises(step.x, step.y):
             self._weighed(step.x, step.y, step.line)
         elif (raw or prob) and operation.name in FACTORS and self._unrounded(step.x, step.y):
@@ -306,7 +313,11 @@ class Walk(State):
             self.odd.append(operation.name)
             says = "the scores are multiplied by numbers that are learned or given"
             self.note("scores", "not tried", says, step.line)
-        elif prob and self._of_parameters(step.number) and (operation.name in FACTORS or _moves(step)):
+        elif (
+            prob
+            and self._of_parameters(step.number)
+            and (operation.name in FACTORS or self.core.normal or _moves(step))
+        ):
             # A learned gate between what was found and weights of places (d'Ascoli et al. 2021).
             self.odd.append(operation.name)
             says = "the weights are multiplied by, or added to, what is learned"
@@ -450,12 +461,18 @@ class Walk(State):
             self.note("stability", "not tried", says, step.line)
         elif not by and not bounded:
             self.fail("stability", "no_max", step.line, "exp is taken without subtracting the maximum of the row.")
-        elif by == "all" and step.x.shape[0] > 1 and not bounded:
+        elif by == "all" and step.x.shape[0] > 1 and not bounded and not self._shared_out(step.y):
             # The softmax of a graph's nodes is a sum over edges, and a maximum for each node is much more work.
             rare = "risk" if any(op.detail == EDGES for op in self.operations) else None
             self.fail("stability", "global_max", at, "The maximum of all rows is subtracted from each.", kind=rare)
         else:
             self.note("stability", "held", "the maximum is subtracted first", step.line)
+
+    def _shared_out(self, exponentials: np.ndarray) -> bool:
+        """Whether the exponentials of all rows are added up together: what is one row to its author has one maximum."""
+        whole = exponentials.sum()
+        return any(op.host.size == 1 and np.isclose(float(op.host.ravel()[0]), whole) for op in self.operations
+                   if op.name == "sum")  # fmt: skip
 
     def _odd(self, step: Step, several: bool) -> None:
         """several: whether the weights of more than one attention are put together."""

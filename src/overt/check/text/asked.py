@@ -108,9 +108,13 @@ class _Asking:
 
     def names(self, nodes: Sequence[ast.AST]) -> None:
         """Other names that assignments and loops give to arguments, or to what lies in them."""
+        stored = [x.id for x in nodes if isinstance(x, ast.Name) and not isinstance(x.ctx, ast.Load)]
         for node in nodes:
             if isinstance(node, ast.Assign):
                 for given, of in assigned(node):
+                    if isinstance(given, ast.Name) and isinstance(of, ast.Name) and stored.count(given.id) == 1:
+                        # What is called otherwise, and never anything else, is the same.
+                        self.known.setdefault(given.id, self.paths(of))
                     if isinstance(given, ast.Name) and isinstance(of, ast.ListComp) and self.paths(of):
                         # What is left of a list has another name.
                         self.known.setdefault(given.id, self.paths(of))

@@ -13,7 +13,7 @@ from overt.check.text.ranges import Range, ranges
 from overt.check.text.read import Read
 from overt.check.text.reading import read
 from overt.check.text.roles import Argument, constructor_role, role, settled
-from overt.check.text.shapes import layout_of, shapes
+from overt.check.text.shapes import Path, layout_of, shapes
 from overt.check.text.syntax import dropping
 
 # Methods of NumPy's generators alone.
@@ -108,6 +108,16 @@ class Interface(Promises):
     def ranges(self) -> dict[str, Range]:
         """Where its documentation says that the numbers of arguments lie."""
         return ranges(self.shaped, [a.name for a in self.arguments])
+
+    @cached_property
+    def single(self) -> set[str]:
+        """What has a range by its documentation, and no shape: numbers."""
+        return {*self.ranges} - {path[0] for path in shapes(self.shaped, [a.name for a in self.arguments])}
+
+    def allows(self, path: Path, value: Any) -> bool:
+        """Whether a number lies where the documentation says that it does, where it says so."""
+        told = self.ranges[path[0]] if len(path) == 1 and path[0] in self.single else None
+        return told is None or type(value) not in (int, float) or told.holds(value)
 
     @cached_property
     def whole(self) -> str:

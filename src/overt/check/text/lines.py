@@ -19,7 +19,7 @@ _MASKS = {"tri", "tril", "triu", "arange"}
 _NUMBERS_OF = {"real", "imag", "T", "mT"}
 # What steps go by is called so where calls are given it.
 _NAMED = {"scale": ("scale",), "causal": ("is_causal", "attn_mask"), "dropout": ("dropout_p",),
-          "mask": ("attn_mask",)}  # fmt: skip
+          "mask": ("attn_mask", "key_padding_mask")}  # fmt: skip
 _ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 _PARTS = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.operator,
           ast.unaryop, ast.expr_context)  # fmt: skip

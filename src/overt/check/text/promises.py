@@ -286,7 +286,12 @@ class Promises(Hiding):
         module = " ".join(self.description.get("told", "").split())
         held = re.findall(r"(?i)\b\w*(?:qkv|query_?key_?value)\w*", module)
         code = self.code + self.description.get("reached", "")
-        return self._all_prose + ("\n" + module.lower() if any(name in code for name in held) else "")
+        if any(name in code for name in held):
+            return self._all_prose + "\n" + module.lower()
+        # And the sentences on what makes three of one, whatever it is called, with those on its rows behind them.
+        threefold = "|".join(re.findall(r"\bself\.(\w+) *= *[\w.]+\([^\n]*(?:\b3 ?\*|\* ?3\b)", self.code)) or "(?!)"
+        of_it = rf"(?:(?<=[.;:] )|^)[^.;]*\b(?:{threefold})\b[^.;]*(?:[.;] [^.;]*\b(?:rows?|columns?|order)\b[^.;]*)?"
+        return "\n".join([self._all_prose, *(said.lower() for said in re.findall(of_it, module))])
 
     @property
     def thirds(self) -> bool:

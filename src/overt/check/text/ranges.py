@@ -11,7 +11,7 @@ import numpy as np
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
 # What is said right behind an argument and its shape: that it has a least number, two ends, or sums to 1.
 _LEAST = rf"(?:>=?|≥|⩾)\s*{_NUMBER}|(?:strictly )?(positive|non-?negative)\b"
-_ENDS = rf"(?:in|within|between|from)\s*[(\[\]]?\s*{_NUMBER}\s*(?:,|and|to|\.\.+|…)\s*{_NUMBER}"
+_ENDS = rf"(?:in|within|between|from|∈)\s*[(\[\]]?\s*{_NUMBER}\s*(?:,|and|to|\.\.+|…)\s*{_NUMBER}"
 _SHARES = r"(?:is |are )?(?:an? |prob\w+ )*(?:distributions?|simplex)\b|(?:[^\W\d]+ ){0,3}sum(?:s|ming)? to (?:1|one)\b"
 
 
@@ -21,6 +21,10 @@ class Range(NamedTuple):
     low: float | None = None
     high: float | None = None
     shares: bool = False
+
+    def holds(self, number: float) -> bool:
+        """Whether a number may lie there."""
+        return self.low is not None and self.low < number and (self.high is None or number < self.high)
 
     def put(self, x: np.ndarray) -> np.ndarray:
         """Random numbers of mean 0, moved to where they may lie."""
@@ -36,11 +40,11 @@ class Range(NamedTuple):
 def ranges(text: str, names: Sequence[str]) -> dict[str, Range]:
     """The ranges that are told of arguments.
 
-    As in ``gate (B,) in (0, 1)``, ``beta (B,) > 0``, ``w (B, N) sums to 1``.
+    As in ``gate (B,) in (0, 1)``, ``beta (B,) > 0``, ``w (B, N) sums to 1``, and of a number ``gamma >= 1``.
     """
     found: dict[str, Range] = {}
     known = "|".join(map(re.escape, names)) or "(?!)"
-    for one in re.finditer(rf"(?<![\w.])({known})\s*:?\s*[(\[][^()\[\]]*[)\]][ \t]*(?:float\w*)?[:,]?\s*", text):
+    for one in re.finditer(rf"(?<![\w.])({known})\s*:?\s*(?:[(\[][^()\[\]]*[)\]])?[ \t]*(?:float\w*)?[:,]?\s*", text):
         rest = text[one.end() :]
         if re.match(_SHARES, rest):
             found.setdefault(one[1], Range(0.0, 1.0, shares=True))

@@ -75,7 +75,7 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     text = _in_order(text, known, held := [*asked])
     # What a sentence begins with is written large.
     large = {one.capitalize(): one for one in names if len(one) > 2 and one.islower()}
-    text = re.sub(rf"\b({_any(large)})(?=\s+[\[(])", lambda m: large[m[1]], text)
+    text = re.sub(rf"\b({_any(large)})(?=:?\s+[\[(])", lambda m: large[m[1]], text)
     text = _bracketed(text, known)
     inside = {path[-1]: path[:-1] for path in reversed(held) if path[-1] not in names}
     # W["q"], and W.q where that is asked for.
@@ -91,6 +91,11 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
             continue
         if len(axes) == 2 and min(map(len, axes)) > 1 and [role(axis, ("k", "v")) for axis in axes] == ["k", "v"]:
             # What lies in each of several.
+            continue
+        if "0" in axes or (
+            re.search(r"(\b(in|within|between|from)|∈)\s*$", text[: place.start()]) and all(map(str.isdigit, axes))
+        ):
+            # No axis is that short: these are two ends, between which a number lies.
             continue
         word = re.search(r"(\w+)$", text[: place.start()]) if place[0][0] == "[" else None
         if word and (not name.fullmatch(word[1]) or all(axis.isdigit() for axis in axes)):
@@ -265,6 +270,8 @@ def _bracketed(text: str, known: str) -> str:
     # What is one, or else as long as something, is as long.
     either = r"(?<=[(\[,]) *(?:1 *(?:or|[|/]) *([A-Za-z]\w*)|([A-Za-z]\w*) *(?:or|[|/]) *1)(?= *,)"
     text = re.sub(either, r" \1\2", text)
+    # So many times a width, in one word.
+    text = re.sub(r"(?<=[(\[,]) *(\d+) +([A-Za-z]\w*)(?= *[,)\]])", r" \1\2", text)
     word, end = (
         r"(?:(?!(?:over|of|on|in|to|by|for|from|with|and|is|are|where|an?|the)\b)[A-Za-z]\w{0,9}|\d+)",
         r"(?=[ \t]*$|[ \t]{2,}|[ \t]*[;.,(:]|[ \t]+(?:of|with|where|for|bool|int|float))",

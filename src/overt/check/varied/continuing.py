@@ -104,6 +104,8 @@ class Continued:
         self.axes = {name: axis for name, kind in self.kinds.items() if (axis := _axis(kind)) is not None}
         # what has a row for each position, of which the candidate takes those that it wants
         self.tables: frozenset[str] = frozenset()
+        # what another sequence is, as the states of an encoder are, which is whole beside each piece
+        self.memories: frozenset[str] = frozenset()
         # whether it never returned more than one array, in which nothing else comes back
         self.lone = True
         # of the keys that are seen
@@ -124,13 +126,14 @@ class Continued:
         """Whether keys are kept in some way; then it is told whether pieces give what all at once gives."""
         if not self.axes or self._scored:
             return False
-        tables = self._whole_tables()
-        if tables:
-            # Rows that are taken by the candidate are taken by nobody else, where it runs so.
-            other = Continued(self.caller, self.guess)
-            other.tables = tables
-            if other._checked(findings):
-                return True
+        # Rows that are taken by the candidate are taken by nobody else, where it runs so.
+        tables, memories = self._whole_tables(), self._memories()
+        for some, others in dict.fromkeys(((tables, memories), (tables, frozenset()), (frozenset(), memories))):
+            if some or others:
+                other = Continued(self.caller, self.guess)
+                other.tables, other.memories = some, others
+                if other._checked(findings):
+                    return True
         if self._checked(findings):
             return True
         # What has room for keys may have it in numbers of one width.
@@ -188,6 +191,13 @@ class Continued:
         return frozenset() if re.search(taken, around) else frozenset(
             name for name, kind in self.kinds.items() if _TURNING.search(kind) and "." not in name
         )  # fmt: skip
+
+    def _memories(self) -> frozenset[str]:
+        """Arguments that have keys of their own, beside others that have the positions of queries."""
+        axes = {name: {*calls.axes_of(kind)} for name, kind in self.kinds.items() if calls.is_floats(kind)}
+        keys = {a.name for a in self.face.arguments if a.role in ("k", "v")}
+        held = {name for name, some in axes.items() if "S" in some and "T" not in some and "." not in name}
+        return frozenset(held) if held - keys == held and any("T" in some for some in axes.values()) else frozenset()
 
     def _begun(self, findings: Findings) -> None:
         """Whether what is promised to see nothing that comes later is the same where that does not come.
@@ -341,11 +351,11 @@ class Continued:
         }  # fmt: skip
         for name, axis in self.axes.items():
             some = whole[name].take(range(start, end), axis)
-            arrays[prefix + name] = whole[name] if name in self.tables else some
+            arrays[prefix + name] = whole[name] if name in self.tables | self.memories else some
         for name, kind in self.kinds.items():
             # A mask has the rows of the piece, and the keys until its end.
             axes = calls.axes_of(kind) if calls.is_mask(kind) and name in whole else ()
-            piece = {"T": slice(start, end), "S": slice(0, end)}
+            piece = {"T": slice(start, end), "S": slice(None) if self.memories else slice(0, end)}
             if axes:
                 arrays[prefix + name] = whole[name][tuple(piece.get(axis, slice(None)) for axis in axes)]
         given = way.first if first is None else way.later
@@ -418,6 +428,11 @@ class Continued:
             )
         )
         one, all_ = late.get("facts", {}).get("operands"), whole.get("facts", {}).get("operands")
+        faults = {fault["mistake"]: fault for told in (late, chunk) for fault in told.get("faults", ())}
+        top_left = faults.get("causal_top_left")
+        if one is None and top_left is not None:
+            # One query that sees one key alone has no weights to be known by; several have.
+            one = chunk["facts"].get("operands")
         if one is None or all_ is None or len(one["k"][0]) < 2:
             if right:
                 # What is kept are no keys, but what was made of them, as in linear attention.
@@ -425,8 +440,6 @@ class Continued:
             return right
         chunked = self._run([way], (0, _FEW), (_FEW, _ALL))
         wholes = self._run([plain], (0, _ALL))
-        faults = {fault["mistake"]: fault for told in (late, chunk) for fault in told.get("faults", ())}
-        top_left = faults.get("causal_top_left")
         if "alibi_offset" in faults:
             findings.tell(faults["alibi_offset"])
         if right and chunked and wholes:

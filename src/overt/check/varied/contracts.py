@@ -388,7 +388,7 @@ def _first_ones(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
         findings.wrong
         or facts.get("causal") != 0
         or "term" not in facts
-        or n.T != n.S
+        or (n.T != n.S and any("S" in calls.axes_of(kind) for _, kind in guess.kinds))
         or some >= n.T
         or n.T in (n.B, n.H)
     ):
@@ -403,6 +403,9 @@ def _first_ones(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
         for name, x in caller.arrays(guess).items()
         if {"T", "S"} & {*calls.axes_of(kinds[name])}
     }
+    # What counts those of each counts of these as many as there are.
+    counts = (name for name, kind in kinds.items() if kind in ("lengths", calls.SHORTER))
+    first |= {name: np.minimum(caller.arrays(guess)[name], some) for name in counts if name in caller.arrays(guess)}
     # What is made as long as it is stays as long.
     made = {path[0] for path, kind in guess.kinds if kind[:3] == "by "}
     long = {".".join(path): n.T for path, kind in guess.kinds if kind == "length" and path[0] in made}
@@ -416,7 +419,7 @@ def _first_ones(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
             f"The first {some} of {n.T} positions come to something else than these alone, though none sees what "
             "follows: what is added for a distance goes with the length."
         )
-        findings.add("unknown", message=says, line=facts["term"])
+        findings.add("unknown", message=says, line=facts["term made"])
 
 
 def _sees_only_earlier(caller: Caller, guess: Guess, plain: Answer, attended: Sequence[str]) -> bool:

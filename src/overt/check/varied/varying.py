@@ -130,7 +130,9 @@ def kinder(caller: Caller, found: Found, made: beside.Made) -> Found:
         # What the module makes is made of widths.
         if not (len(path) > 1 and kind in _WIDTHS and dict(found.guess.kinds)[path[:1]][:3] == "by ")
         for other in (numbers(path) if kind in calls.VALUES else hiding(kind))
-        if other != kind and path[0] not in face.overrides
+        if other != kind
+        and path[0] not in face.overrides
+        and (other not in calls.VALUES or face.allows(path, calls.VALUES[other](found.guess.lengths)))
     ]
     if not found.faults:
         return found
