@@ -86,7 +86,8 @@ def examine(
     except EndedError as ended:
         findings = findings or Findings(_NOTHING)
         told = findings.description
-        if ended.kind == "hang" and told.get("kind", "function") != "function" and told["method"] not in FORWARD:
+        chosen = told.get("kind", "function") != "function" and not told["named"]
+        if ended.kind == "hang" and chosen and told["method"] not in FORWARD:
             # It may be one that does not attend, such as one that waits for a network.
             raise CallError(
                 f"{told['name']} has no method forward, call or __call__, and of what another one does {ended}: "
@@ -218,7 +219,9 @@ def _steps(
     told, passed = face.description, set(session.passed)
     # What was called after another method may be given what that makes, and what it gave itself.
     callers = () if findings.judged else (*[told["method"]] * bool(told.get("hands")), *told.get("callers", ()))
-    others = [*dict.fromkeys((*callers, *told.get("steps", ())))][:_STEPS]
+    # Of one that somebody named, what is wrong in others is not asked.
+    steps = () if told["named"] else told.get("steps", ())
+    others = [*dict.fromkeys((*callers, *steps))][:_STEPS]
     for name in others:
         reply, _ = session.ask({"op": "method", "name": name})
         if "error" in reply or findings.wrong:

@@ -75,6 +75,8 @@ class Candidate:
         self.target = target
         # the class whose instances a function makes that stands for it
         self.whole: Any = None
+        # the method that somebody named
+        self.named: str | None = None
         self.interruptible = interruptible
         self.built: list[Any] = []
         self.file: str | None = None
@@ -133,19 +135,18 @@ class Candidate:
         self.built, self.made, self.clean, self.unedited = [], {}, (None, None, None), None
         self.target, self.whole = self.whole or self.target, None
         self.listening.close()
-        method = None
         if message["target"] is not None:
-            self.target, method = load(message["target"])
+            self.target, self.named = load(message["target"])
         if "user" in message:
             self.heard = None
             self.listening.enter_context(spied(self.target, message["method"]))
-            self.target = scope(self.target)[message["user"]]
+            self.target, self.named = scope(self.target)[message["user"]], None
         self.target = closing(applied(self.target))
         with suppress(TypeError, OSError):
             self.file = inspect.getsourcefile(definition(inspect.unwrap(self.target)))
         if self.file:
             read_anew(self.file)
-        return {"description": described(self.target, method)}
+        return {"description": described(self.target, named=self.named)}
 
     def on_edit(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """Take the target as another text defines it, or where there is none as it was."""
@@ -162,7 +163,7 @@ class Candidate:
     def on_method(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """The description of the target called by another of its methods, or by several; the first may make it."""
         self.target, self.whole = self.whole or self.target, None
-        told = described(self.target, message["name"])
+        told = described(self.target, message["name"], self.named)
         if inspect.isclass(self.target) and makes(self.target, message["name"].split(THEN)[0]):
             self.whole, self.target = self.target, composed(self.target, message["name"], None)
         return {"description": told}
