@@ -1,9 +1,12 @@
-"""What is named on the command line of ``overt check`` is what is judged, and no file of the user's is lost."""
+"""The command line of ``overt check``: what is named is judged, and what cannot be checked is told."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
@@ -61,3 +64,18 @@ def test_a_method_that_is_named_is_judged_and_no_other(project: Path) -> None:
     names = ("Usual", "Usual.other", "Other.ask", "Other.forward")
     rows = json.loads(run(*(f"mine.py:{name}" for name in names), "--json").stdout)
     assert [row["ok"] for row in rows] == [True, False, True, False]
+
+
+def test_what_cannot_be_read_or_loaded_is_told_and_no_pipe_is_read(project: Path) -> None:
+    (project / "broken.py").write_text("def f(:\n")
+    os.mkfifo(project / "pipe.py")
+    done = run(".", "mine.py:nothing", "nowhere", "--junit", "x.xml", "--github")
+    assert done.return_value == 2
+    assert re.search(r"broken.py: cannot read broken.py", done.stderr)
+    suite = ElementTree.parse("x.xml").getroot()
+    failed = {case.get("name"): len(case.findall("error")) for case in suite}
+    assert failed | {"broken.py": 1, "mine.py:nothing": 1, "nowhere": 1, "mine.py:right": 0} == failed
+    assert (suite.get("errors"), suite.get("tests")) == ("3", str(len(suite)))
+    for target in ("pipe.py", "pipe.py:f", "broken.py"):
+        with pytest.raises(OvertError, match=f"cannot (read|load) {target}"):
+            run(target)

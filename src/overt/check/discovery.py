@@ -19,24 +19,39 @@ _SKIPPED = {"node_modules", "__pycache__", "build", "dist", "site-packages", "ve
 
 def discover(path: Path) -> list[str]:
     """Targets such as ``FILE.py:name`` in a file, or in all files of a folder, in their order."""
-    if not path.exists():
-        raise FileError(f"there is no {path}: give FILE.py:name, module:name, a file or a folder")
     found = []
-    for file in [path] if path.is_file() else sorted(_files(path)):
+    for file in files(path):
         try:
-            tree = ast.parse(file.read_bytes())
-        except (OSError, SyntaxError, ValueError) as error:
-            if path.is_file():
-                raise FileError(f"cannot read {file}: {error}") from None
-            continue
-        found += [f"{file}:{name}" for name in _candidates(tree)]
+            found += _inside(file)
+        except FileError:
+            if file == path:
+                raise
     return found
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    for here, folders, files in os.walk(folder):
+def files(path: Path) -> list[Path]:
+    """A file, or the files of Python in a folder that are no tests."""
+    if not path.exists():
+        raise FileError(f"there is no {path}: give FILE.py:name, module:name, a file or a folder")
+    if not path.is_dir():
+        return [path]
+    found: list[Path] = []
+    for here, folders, names in os.walk(path):
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _SKIPPED)
-        yield from (Path(here) / file for file in files if file.endswith(".py") and not file.startswith("test_"))
+        found += [Path(here) / name for name in names if name.endswith(".py") and not name.startswith("test_")]
+    # Who reads a pipe waits for who writes it.
+    return sorted(file for file in found if file.is_file())
+
+
+def _inside(file: Path) -> list[str]:
+    """The targets in a file.  Raises FileError where it cannot be read."""
+    try:
+        if not file.is_file():
+            raise ValueError("it is no file")
+        tree = ast.parse(file.read_bytes(), str(file))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise FileError(f"cannot read {file}: {error}") from None
+    return [f"{file}:{name}" for name in _candidates(tree)]
 
 
 def _candidates(tree: ast.Module) -> Iterator[str]:
