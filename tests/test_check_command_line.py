@@ -79,3 +79,38 @@ def test_what_cannot_be_read_or_loaded_is_told_and_no_pipe_is_read(project: Path
     for target in ("pipe.py", "pipe.py:f", "broken.py"):
         with pytest.raises(OvertError, match=f"cannot (read|load) {target}"):
             run(target)
+
+
+def test_an_example_is_a_call_of_what_is_named(project: Path) -> None:
+    given = "(np.random.randn(2, 5, 4),) * 3"
+    assert run("mine.py:wrong", "--example", "lambda q, k, v: wrong(q, k, v)", given).return_value == 1
+    assert run("mine.py:Usual.other", "--example", "Usual()", given).return_value == 1
+    for target, made in (("wrong", "right"), ("Other", "Usual()"), ("Usual.other", "Usual().__call__")):
+        with pytest.raises(OvertError, match="the example cannot be made"):
+            run(f"mine.py:{target}", "--example", made, given)
+    with pytest.raises(OvertError, match="no tuple of arguments"):
+        run("mine.py:right", "--example", "right", "5")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("memory = 1", "memory must be at least 64 MiB"),
+        ("timeout = 0.001", "timeout must be seconds, at least 0.1"),
+        ("timeout = 5000", "at most 3600"),
+        ('ignore = ["scale_dd"]', "no finding is called so"),
+    ],
+)
+def test_settings_have_the_bounds_of_options(project: Path, text: str, told: str) -> None:
+    (project / "pyproject.toml").write_text(f"[tool.overt.check]\n{text}\n")
+    with pytest.raises(OvertError, match=told):
+        run("mine.py:right")
+
+
+def test_targets_of_a_project_lie_where_it_says(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "pyproject.toml").write_text('[tool.overt.check]\ntargets = ["mine.py:right", "deep"]\n')
+    (project / "deep").mkdir()
+    (project / "deep" / "more.py").write_text(SOURCE.partition("class")[0])
+    monkeypatch.chdir(project / "deep")
+    told = json.loads(run("--json").stdout)
+    assert [row["target"] for row in told] == ["../mine.py:right", "more.py:right", "more.py:wrong"]

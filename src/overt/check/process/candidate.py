@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import inspect
 import io
@@ -210,8 +211,13 @@ class Candidate:
         thing = eval(message["make"], scope)
         if not callable(thing):
             raise ArgumentError(f"{message['make']} is a {type(thing).__name__}, and cannot be called")
+        other = inspect.ismethod(thing) and self.named not in (None, thing.__name__)
+        if other or not _of(self.whole or self.target, thing, message["make"], scope):
+            raise ArgumentError(f"{message['make']} is not {getattr(self.target, '__name__', 'the target')}, nor made of it")
         given = eval(message["call"], scope)
-        self.example = ((), given) if isinstance(given, dict) else (given if isinstance(given, tuple) else (given,), {})
+        if not isinstance(given, tuple | dict):
+            raise ArgumentError(f"{message['call']} is no tuple of arguments, such as (x,), and no dictionary of them")
+        self.example = ((), given) if isinstance(given, dict) else (given, {})
         return self._exemplary(thing)
 
     def on_overhear(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
@@ -423,6 +429,17 @@ class Candidate:
         if call.get("grad"):
             reply["gradients"] = backend.pull(result, {key: given[key] for key in before}, out, number)
         return reply
+
+
+def _of(target: Any, made: Any, text: str, scope: dict[str, Any]) -> bool:
+    """Whether what an expression makes is a target, an instance of it or a method of one, or is made by its name."""
+    owner = getattr(made, "__self__", made)
+    kind = target if inspect.isclass(target) else type(target)
+    if made is target or (not inspect.isroutine(target) and (isinstance(owner, kind) or owner is target)):
+        return True
+    nodes = list(ast.walk(ast.parse(text.strip(), mode="eval")))
+    names = {n.id for n in nodes if isinstance(n, ast.Name)} | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+    return getattr(target, "__name__", None) in names or any(scope.get(name) is target for name in names)
 
 
 def _method(thing: Any, name: str | None) -> Any:
