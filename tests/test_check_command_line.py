@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
+from overt.check.discovery import discover
 from overt.cli.check import command
 from overt.errors import OvertError
 
@@ -114,3 +115,16 @@ def test_targets_of_a_project_lie_where_it_says(project: Path, monkeypatch: pyte
     monkeypatch.chdir(project / "deep")
     told = json.loads(run("--json").stdout)
     assert [row["target"] for row in told] == ["../mine.py:right", "more.py:right", "more.py:wrong"]
+
+
+def test_what_normalises_may_be_imported_by_any_name(project: Path) -> None:
+    (project / "p").mkdir()
+    (project / "p" / "__init__.py").touch()
+    (project / "p" / "parts.py").write_text(SOURCE.partition("def right")[0] + "weigh = soft\n")
+    (project / "p" / "model.py").write_text(
+        "from . import parts\nfrom .parts import weigh as w\n"
+        "def one(q, k, v):\n    return w(q @ k.T) @ v\n"
+        "def two(q, k, v):\n    return parts.weigh(q @ k.T) @ v\n"
+        "def none(q, k, v):\n    return (q @ k.T) @ v\n"
+    )
+    assert discover(Path("p")) == ["p/model.py:one", "p/model.py:two"]

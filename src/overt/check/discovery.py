@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from overt.errors import FileError
@@ -51,18 +53,66 @@ def _inside(file: Path) -> list[str]:
         tree = ast.parse(file.read_bytes(), str(file))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise FileError(f"cannot read {file}: {error}") from None
-    return [f"{file}:{name}" for name in _candidates(tree)]
+    return [f"{file}:{name}" for name in _candidates(tree, _imported(tree, file))]
 
 
-def _candidates(tree: ast.Module) -> Iterator[str]:
-    """Functions and classes at the top that attend, or that call a function beside them that normalises."""
+def _candidates(tree: ast.Module, imported: set[str]) -> Iterator[str]:
+    """Functions and classes at the top that attend, or that call what normalises, beside them or imported."""
     defined = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
-    norms = {n.name for n in defined if _names(n) & _NORMS}
+    norms = _normalising(tree) | imported
     for node in defined:
         names = _names(node)
         mixes = bool(names & _PRODUCTS) or any(isinstance(n, ast.MatMult) or _sums(n) for n in ast.walk(node))
         if names & _WHOLE or (mixes and names & (_NORMS | norms - {node.name})):
             yield node.name
+
+
+def _normalising(tree: ast.Module) -> set[str]:
+    """What normalises of what a file defines at the top, by other names, too."""
+    norms = {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef) and _names(n) & _NORMS}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and _names(node.value) & (_NORMS | norms):
+            norms |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return norms
+
+
+def _imported(tree: ast.Module, file: Path) -> set[str]:
+    """What normalises of what a file imports from files of its own project, by the names that it has there."""
+    top = file.absolute().parent
+    while (top / "__init__.py").is_file():
+        top = top.parent
+    found = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            places = [file.absolute().parents[node.level - 1]] if node.level else [file.absolute().parent, top]
+            own = _normalising_in(places, node.module or "")
+            for alias in node.names:
+                inside = ".".join(filter(None, (node.module, alias.name)))
+                # A module's functions are asked for as its attributes.
+                found |= own if alias.name == "*" else _normalising_in(places, inside)
+                found |= {alias.asname or alias.name} if alias.name in own else set()
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                found |= _normalising_in([file.absolute().parent, top], alias.name)
+    return found
+
+
+def _normalising_in(places: list[Path], module: str) -> set[str]:
+    """What normalises in a module that lies in one of some folders."""
+    for place in places:
+        path = place.joinpath(*module.split("."))
+        for file in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
+            if file.is_file():
+                return _normalising_inside(file, file.stat().st_mtime_ns)
+    return set()
+
+
+@lru_cache(maxsize=4096)
+def _normalising_inside(file: Path, stamp: int) -> set[str]:
+    """What normalises in a file as it is at a time."""
+    with suppress(OSError, SyntaxError, ValueError):
+        return _normalising(ast.parse(file.read_bytes()))
+    return set()
 
 
 def _sums(node: ast.AST) -> bool:

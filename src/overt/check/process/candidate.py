@@ -213,7 +213,9 @@ class Candidate:
             raise ArgumentError(f"{message['make']} is a {type(thing).__name__}, and cannot be called")
         other = inspect.ismethod(thing) and self.named not in (None, thing.__name__)
         if other or not _of(self.whole or self.target, thing, message["make"], scope):
-            raise ArgumentError(f"{message['make']} is not {getattr(self.target, '__name__', 'the target')}, nor made of it")
+            raise ArgumentError(
+                f"{message['make']} is not {getattr(self.target, '__name__', 'the target')}, nor made of it"
+            )
         given = eval(message["call"], scope)
         if not isinstance(given, tuple | dict):
             raise ArgumentError(f"{message['call']} is no tuple of arguments, such as (x,), and no dictionary of them")
