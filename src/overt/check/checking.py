@@ -25,8 +25,9 @@ from overt.check.varied import contracts, slips
 from overt.errors import ArgumentError, OvertError
 from overt.grid import whole
 
-# Seconds: a day; and the methods that are tried of what has none that is called so.
-_LONGEST, _METHODS = 86_400, 5
+# Seconds at least, and at most for a call and for all; bytes at least; and the methods that are tried of what has none
+# that is called so.
+_SHORTEST, _CALL, _ALL, _LEAST, _METHODS = 0.1, 3600, 86_400, 64 << 20, 5
 # Other methods that are looked into, and seconds in which a call of each is looked for.
 _STEPS, _BRIEF = 2, 6.0
 
@@ -86,7 +87,8 @@ def examine(
     except EndedError as ended:
         findings = findings or Findings(_NOTHING)
         told = findings.description
-        if ended.kind == "hang" and told.get("kind", "function") != "function" and told["method"] not in FORWARD:
+        chosen = told.get("kind", "function") != "function" and not told["named"]
+        if ended.kind == "hang" and chosen and told["method"] not in FORWARD:
             # It may be one that does not attend, such as one that waits for a network.
             raise CallError(
                 f"{told['name']} has no method forward, call or __call__, and of what another one does {ended}: "
@@ -218,7 +220,9 @@ def _steps(
     told, passed = face.description, set(session.passed)
     # What was called after another method may be given what that makes, and what it gave itself.
     callers = () if findings.judged else (*[told["method"]] * bool(told.get("hands")), *told.get("callers", ()))
-    others = [*dict.fromkeys((*callers, *told.get("steps", ())))][:_STEPS]
+    # Of one that somebody named, what is wrong in others is not asked.
+    steps = () if told["named"] else told.get("steps", ())
+    others = [*dict.fromkeys((*callers, *steps))][:_STEPS]
     for name in others:
         reply, _ = session.ask({"op": "method", "name": name})
         if "error" in reply or findings.wrong:
@@ -270,8 +274,8 @@ def check(
     """Run ``overt.check``, which tells the arguments."""
     _validate(layout, mask, arguments, example, sizes, memory)
     limits: dict[str, Any] = {
-        "timeout": _seconds("timeout", timeout),
-        "deadline": _seconds("deadline", deadline),
+        "timeout": _seconds("timeout", timeout, _CALL),
+        "deadline": _seconds("deadline", deadline, _ALL),
         "memory": memory,
     }
     options: dict[str, Any] = {"layout": layout, "mask": mask, "arguments": arguments}
@@ -317,14 +321,15 @@ def _validate(
     for name, meaning in (arguments or {}).items():
         if meaning not in ROLES:
             raise ArgumentError(f"{meaning!r} is no role for {name}: give one of {', '.join(ROLES)}")
-    if whole("memory", memory) < 1:
-        raise ArgumentError(f"memory must be at least 1 byte, not {memory}")
+    if whole("memory", memory) < _LEAST:
+        # Right code ends with less, too.
+        raise ArgumentError(f"memory must be at least 64 MiB, {_LEAST} bytes, not {memory}")
 
 
-def _seconds(name: str, value: Any) -> float:
+def _seconds(name: str, value: Any, most: float) -> float:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value <= _LONGEST:
-        raise ArgumentError(f"{name} must be seconds, more than 0 and at most {_LONGEST}, not {value!r:.80}")
+    if not number or not _SHORTEST <= value <= most:
+        raise ArgumentError(f"{name} must be seconds, at least {_SHORTEST} and at most {most}, not {value!r:.80}")
     return float(value)
 
 

@@ -22,12 +22,13 @@ _LEVELS = {
 }
 
 
-def junit(reports: list[Report]) -> str:
-    """JUnit XML: one test case a candidate, failed where something is wrong."""
+def junit(reports: Sequence[Report], failures: Sequence[Failure] = (), skipped: Sequence[Failure] = ()) -> str:
+    """JUnit XML: one test case a candidate, failed where something is wrong, in error where it could not be checked."""
     failed = sum(not report.ok for report in reports)
     lines = [
         '<?xml version="1.0" encoding="utf-8"?>',
-        f'<testsuite name="overt check" tests="{len(reports)}" failures="{failed}" errors="0">',
+        f'<testsuite name="overt check" tests="{len(reports) + len(failures) + len(skipped)}" failures="{failed}" '
+        f'errors="{len(failures)}" skipped="{len(skipped)}">',
     ]
     for report in reports:
         lines.append(f'  <testcase classname="overt.check" name={quoteattr(_clean(report.target))}>')
@@ -38,6 +39,13 @@ def junit(reports: list[Report]) -> str:
             if f.kind in ("mistake", "unknown")
         ]
         lines += [f"    <system-out>{escape(_clean(report.text(width=100)))}</system-out>", "  </testcase>"]
+    for outcome, several in (("error", failures), ("skipped", skipped)):
+        for failure in several:
+            lines += [
+                f'  <testcase classname="overt.check" name={quoteattr(_clean(failure.target))}>',
+                f"    <{outcome} type={quoteattr(failure.kind)} message={quoteattr(_clean(failure.message))}/>",
+                "  </testcase>",
+            ]
     return "\n".join([*lines, "</testsuite>", ""])
 
 

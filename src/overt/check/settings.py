@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.errors import ArgumentError, FileError
 
 # Each option and the type of its value; those of ``check`` may also stand in the table of a target.
@@ -70,7 +72,11 @@ class Settings:
                     raise FileError(f"{file}: {name} must be {wanted}, not {value!r:.80}")
             options[pattern] = {name: value for name, value in inner.items() if name in _OPTIONS}
             ignore[pattern] = _words(inner.get("ignore", []), "ignore", file)
-        return Settings(_words(table.get("targets", []), "targets", file), options, ignore)
+            for name in ignore[pattern]:
+                if name not in MISTAKES and name not in SYMPTOMS:
+                    raise FileError(f"{file}: ignore names {name}, and no finding is called so")
+        targets = tuple(_placed(name, file.parent) for name in _words(table.get("targets", []), "targets", file))
+        return Settings(targets, options, ignore)
 
     def of(self, target: str, **given: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The options of one target, given ones first, later patterns before earlier; and the ids that it ignores."""
@@ -86,6 +92,14 @@ class Settings:
         if "example" in found and len(found["example"]) != 2:
             raise ArgumentError(f"example takes what is called and its arguments, not {found['example']!r:.80}")
         return found | {name: value for name, value in given.items() if value is not None}, ignored
+
+
+def _placed(name: str, folder: Path) -> str:
+    """A target that a file in a folder names by a path from there, by its path from the working directory."""
+    place, colon, inside = (name, "", "") if (folder / name).exists() else name.rpartition(":")
+    if Path.cwd() == folder or not (folder / place).exists():
+        return name
+    return os.path.relpath(folder / place) + colon + inside
 
 
 def _words(value: Any, name: str, file: Path) -> tuple[str, ...]:

@@ -192,7 +192,7 @@ def begun(
     if told["kind"] == "function" or (handed and not told.get("hands") and not lives):
         return False
     names = [*lives, *(f"{name} then {method}" for name in told.get("hands", ()))] if handed else []
-    if method not in ("forward", "call", "__call__") and not handed:
+    if method not in ("forward", "call", "__call__") and not told["named"] and not handed:
         names += [name for name in told["methods"] if name != method and name[:1] != "_"][:CALLS]
     starts = () if handed else told.get("starts", ())
     names += [f"{name} then {method}" for name in starts if name not in method.split(" then ")]
@@ -309,7 +309,7 @@ def overheard(session: Session | Here, face: Interface) -> dict[str, Any] | None
 def _through(session: Session, face: Interface) -> bool:
     """Whether a call of what uses it in its file comes to it: such calls are looked for as its own are."""
     told = face.description
-    target = f"{told['file']}:{told['name']}"
+    target = f"{told['file']}:{told['name']}" + (f".{told['named']}" if told["named"] else "")
     reply, _ = session.ask({"op": "users"})
     for name in reply.get("names", ())[:_USERS]:
         load = {"op": "load", "target": target, "user": name, "method": told["method"]}

@@ -16,7 +16,7 @@ import click
 
 from overt.check.text.roles import LAYOUTS, MASKS
 from overt.cli.paths import FILE, NAME
-from overt.errors import ArgumentError, OvertError
+from overt.errors import ArgumentError, FileError, OvertError
 
 if TYPE_CHECKING:
     from overt.check.report import Failure, Report
@@ -87,10 +87,11 @@ def command(
     named = targets or settings.targets
     if not named:
         raise click.UsageError("name what to check: FILE.py:NAME, a file or a folder")
-    found = _targets(named)
-    several = len(found) > 1 or any(searched for _, searched in found)
-    told = _checked(found, settings, options, alone=not several and not (as_json or github or sarif))
-    reports, failures, skipped = told
+    reported = bool(as_json or github or junit or sarif)
+    found, unread = _targets(named, alone=len(named) == 1 and not reported)
+    several = len(found) + len(unread) > 1 or any(searched for _, searched in found)
+    reports, failures, skipped = _checked(found, settings, options, alone=not several and not reported)
+    failures = unread + failures
     if as_json:
         rows = [entry.to_dict() for entry in reports] + [entry.to_dict() for entry in failures + skipped]
         click.echo(json.dumps(rows if several else rows[0], indent=2))
@@ -103,7 +104,7 @@ def command(
         click.echo(_printable(f"overt: {failure.target}: {failure.message}"), err=True)
     if junit is not None:
         with replaced(junit) as file:
-            file.write(formats.junit(reports).encode())
+            file.write(formats.junit(reports, failures, skipped).encode())
     if sarif is not None:
         with replaced(sarif) as file:
             file.write(json.dumps(formats.sarif(reports, failures), indent=2).encode())
@@ -131,20 +132,36 @@ def _lengths(sizes: str) -> dict[str, int]:
     return found
 
 
-def _targets(named: tuple[str, ...]) -> list[tuple[str, bool]]:
-    """What is to be checked, and whether it was found in a file or a folder instead of being named."""
-    from overt.check.discovery import discover
+def _targets(named: tuple[str, ...], *, alone: bool) -> tuple[list[tuple[str, bool]], list[Failure]]:
+    """What is to be checked, and whether it was found in a file or a folder instead of being named; and what is lost.
+
+    alone: raise what is wrong with the one that is named.
+    """
+    from overt.check.discovery import discover, files
+    from overt.check.report import Failure
 
     found: list[tuple[str, bool]] = []
+    unread: list[Failure] = []
     for name in named:
         if ":" in name and not Path(name).exists():
             found.append((name, False))
             continue
-        inside = discover(Path(name))
-        if not inside:
-            raise ArgumentError(f"nothing in {name} seems to attend: name it, such as {name}:attention")
-        found += [(target, True) for target in inside]
-    return found
+        before = len(found) + len(unread)
+        try:
+            for file in files(Path(name)):
+                try:
+                    found += [(target, True) for target in discover(file)]
+                except FileError as error:
+                    if file == Path(name):
+                        raise
+                    unread.append(Failure.of(str(file), error))
+            if len(found) + len(unread) == before:
+                raise ArgumentError(f"nothing in {name} seems to attend: name it, such as {name}:attention")
+        except OvertError as error:
+            if alone:
+                raise
+            unread.append(Failure.of(name, error))
+    return found, unread
 
 
 def _checked(

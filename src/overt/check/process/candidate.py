@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import inspect
 import io
@@ -75,6 +76,8 @@ class Candidate:
         self.target = target
         # the class whose instances a function makes that stands for it
         self.whole: Any = None
+        # the method that somebody named
+        self.named: str | None = None
         self.interruptible = interruptible
         self.built: list[Any] = []
         self.file: str | None = None
@@ -133,19 +136,18 @@ class Candidate:
         self.built, self.made, self.clean, self.unedited = [], {}, (None, None, None), None
         self.target, self.whole = self.whole or self.target, None
         self.listening.close()
-        method = None
         if message["target"] is not None:
-            self.target, method = load(message["target"])
+            self.target, self.named = load(message["target"])
         if "user" in message:
             self.heard = None
             self.listening.enter_context(spied(self.target, message["method"]))
-            self.target = scope(self.target)[message["user"]]
+            self.target, self.named = scope(self.target)[message["user"]], None
         self.target = closing(applied(self.target))
         with suppress(TypeError, OSError):
             self.file = inspect.getsourcefile(definition(inspect.unwrap(self.target)))
         if self.file:
             read_anew(self.file)
-        return {"description": described(self.target, method)}
+        return {"description": described(self.target, named=self.named)}
 
     def on_edit(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """Take the target as another text defines it, or where there is none as it was."""
@@ -162,7 +164,7 @@ class Candidate:
     def on_method(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """The description of the target called by another of its methods, or by several; the first may make it."""
         self.target, self.whole = self.whole or self.target, None
-        told = described(self.target, message["name"])
+        told = described(self.target, message["name"], self.named)
         if inspect.isclass(self.target) and makes(self.target, message["name"].split(THEN)[0]):
             self.whole, self.target = self.target, composed(self.target, message["name"], None)
         return {"description": told}
@@ -209,8 +211,15 @@ class Candidate:
         thing = eval(message["make"], scope)
         if not callable(thing):
             raise ArgumentError(f"{message['make']} is a {type(thing).__name__}, and cannot be called")
+        other = inspect.ismethod(thing) and self.named not in (None, thing.__name__)
+        if other or not _of(self.whole or self.target, thing, message["make"], scope):
+            raise ArgumentError(
+                f"{message['make']} is not {getattr(self.target, '__name__', 'the target')}, nor made of it"
+            )
         given = eval(message["call"], scope)
-        self.example = ((), given) if isinstance(given, dict) else (given if isinstance(given, tuple) else (given,), {})
+        if not isinstance(given, tuple | dict):
+            raise ArgumentError(f"{message['call']} is no tuple of arguments, such as (x,), and no dictionary of them")
+        self.example = ((), given) if isinstance(given, dict) else (given, {})
         return self._exemplary(thing)
 
     def on_overhear(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
@@ -422,6 +431,17 @@ class Candidate:
         if call.get("grad"):
             reply["gradients"] = backend.pull(result, {key: given[key] for key in before}, out, number)
         return reply
+
+
+def _of(target: Any, made: Any, text: str, scope: dict[str, Any]) -> bool:
+    """Whether what an expression makes is a target, an instance of it or a method of one, or is made by its name."""
+    owner = getattr(made, "__self__", made)
+    kind = target if inspect.isclass(target) else type(target)
+    if made is target or (not inspect.isroutine(target) and (isinstance(owner, kind) or owner is target)):
+        return True
+    nodes = list(ast.walk(ast.parse(text.strip(), mode="eval")))
+    names = {n.id for n in nodes if isinstance(n, ast.Name)} | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+    return getattr(target, "__name__", None) in names or any(scope.get(name) is target for name in names)
 
 
 def _method(thing: Any, name: str | None) -> Any:

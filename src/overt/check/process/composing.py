@@ -24,6 +24,7 @@ from overt.check.text.lives import Lives
 from overt.check.text.roles import role
 from overt.check.text.syntax import assigned, is_own, parsed, statements, walked
 from overt.check.text.usage import source_of
+from overt.errors import ArgumentError
 
 # What stands between the names of methods that are called one after the other, and behind that of one that is called so
 # by itself; and the name that makes the object.
@@ -123,8 +124,11 @@ def _weights(draw: Callable[..., Any], numbers: list[Any]) -> Any:
     return drawn(found[1] if pair else found, np.random.default_rng(0))
 
 
-def described(thing: Any, method: str | None = None) -> dict[str, Any]:
-    """A candidate that is called by a method, its usual one where none is named, after what that needs."""
+def described(thing: Any, method: str | None = None, named: str | None = None) -> dict[str, Any]:
+    """A candidate that is called by a method, where none is given by that which somebody named or its usual one.
+
+    Before that comes what it needs.
+    """
     if inspect.isclass(thing) and STANDS_FOR in vars(thing):
         function, alike, numbers = vars(thing)[STANDS_FOR]
         told = describe(function)
@@ -132,12 +136,14 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
         row = {"required": True, "default": None, "annotation": "", "kind": "keyword"}
         told["constructor"] += [{**row, "name": f"{name}_"} for name in numbers]
         return told | {"parameters": arguments_of(alike), "globals": []}
-    told = describe(thing)
-    first = told["method"]
+    told = describe(thing) | {"named": named}
+    first = named or told["method"]
     cls: Any = thing if inspect.isclass(thing) else type(thing)
     usual = first or method
     if told["kind"] != "function":
         told["asking"] = [name for name in told["methods"] if lives(cls).asks(name)]
+    if named not in (None, told["method"]) and is_keras(cls):
+        raise ArgumentError(f"{told['name']} is a layer of Keras, of which nothing but its {told['method']} is checked")
     if told["kind"] == "function" or usual is None or is_keras(cls):
         return told
     told["makes"] = [name for name in vars(cls) if makes(cls, name)]
@@ -154,7 +160,7 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     if lives(cls).keeps(last):
         told["callers"].append((f"{lacks}{THEN}{last}" if lacks else last) + AGAIN)
     method = method or (f"{lacks}{THEN}{usual}" if lacks else usual)
-    if method == first:
+    if method == told["method"]:
         return told
     names = method.split(THEN)
     told |= {"method": method, "composed": several(method), "parameters": _rows(cls, method)}

@@ -57,6 +57,8 @@ def describe(thing: Any) -> dict[str, Any]:
         "name": getattr(thing if kind != "instance" else cls, "__name__", "it"),
         "module": getattr(cls if kind != "function" else thing, "__module__", None),
         "method": method,
+        # the method that somebody asked for
+        "named": None,
         # whether it is several calls
         "composed": False,
         "methods": [n for n in dir(cls) if not n.startswith("_") and callable(getattr(cls, n, None))]

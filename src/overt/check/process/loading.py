@@ -40,6 +40,9 @@ def load(target: str) -> tuple[Any, str | None]:
 
 
 def _file(path: Path) -> ModuleType:
+    if path.exists() and not path.is_file():
+        # Who reads a pipe waits for who writes it.
+        raise OSError(f"{path} is no file")
     top = path.parent
     while (top / "__init__.py").is_file():
         top = top.parent
