@@ -102,10 +102,10 @@ def command(
     for failure in (*failures, *skipped):
         click.echo(_printable(f"overt: {failure.target}: {failure.message}"), err=True)
     if junit is not None:
-        with replaced(junit) as file:
+        with replaced(junit, 68) as file:
             file.write(formats.junit(reports).encode())
     if sarif is not None:
-        with replaced(sarif) as file:
+        with replaced(sarif, 64) as file:
             file.write(json.dumps(formats.sarif(reports, failures), indent=2).encode())
     # Of what was only found, and was not understood, nothing is wrong; but something must have been checked.
     return 2 if failures or not reports else 0 if all(report.ok for report in reports) else 1
