@@ -26,12 +26,11 @@ def located(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def replaced(path: str | Path, alike: int = 0) -> Iterator[IO[bytes]]:
+def replaced(path: str | Path) -> Iterator[IO[bytes]]:
     """A file that takes its name when all of it is there; what fails leaves what was there before.
 
     It has the permissions of the file that it replaces.  What a link points to is replaced, not the link.  What is no
     file that could be replaced (``streamed``) is written as it comes.
-    alike: so many bytes that all such files begin with; what begins otherwise is somebody's own, and stays.
     Raises FileError, and BrokenPipeError where nobody reads a pipe any more.
     """
     path = located(path)
@@ -43,7 +42,7 @@ def replaced(path: str | Path, alike: int = 0) -> Iterator[IO[bytes]]:
         elif before is not None and not os.access(path, os.W_OK):
             raise FileError(f"cannot write {path}: it may only be read")
         else:
-            with _whole(Path(os.path.realpath(path)), before, alike) as file:
+            with _whole(Path(os.path.realpath(path)), before) as file:
                 yield file
     except BrokenPipeError:
         raise
@@ -190,7 +189,7 @@ def _stream(path: Path) -> IO[bytes]:
 
 
 @contextmanager
-def _whole(path: Path, before: os.stat_result | None, alike: int) -> Iterator[IO[bytes]]:
+def _whole(path: Path, before: os.stat_result | None) -> Iterator[IO[bytes]]:
     """A regular file under another name, or where that can be under none, until it is complete."""
     # The system takes what the umask forbids from a new file; what replaces a file is nobody's before it has its mode.
     mode = 0o666 if before is None else 0o600
@@ -202,10 +201,6 @@ def _whole(path: Path, before: os.stat_result | None, alike: int) -> Iterator[IO
             yield file
             # A name is given to nothing that a crash could still empty.
             _complete(file, before)
-            if before is not None and before.st_size and alike:
-                with path.open("rb") as old:
-                    if old.read(alike) != os.pread(handle, alike, 0):
-                        raise FileError(f"{path} is no such file that overt wrote: choose another name")
             if nameless is not None:
                 try:
                     # A link to a descriptor is followed only where a folder is given beside it.
@@ -225,7 +220,7 @@ def _whole(path: Path, before: os.stat_result | None, alike: int) -> Iterator[IO
 
 
 def _opened(path: Path, mode: int) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
 
 
 def _complete(file: IO[bytes], before: os.stat_result | None) -> None:

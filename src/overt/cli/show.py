@@ -254,7 +254,7 @@ def data(view: View, output: Path | None, kind: str | None, top: int) -> None:
         if output is None:
             click.echo(text)
         else:
-            with replaced(output, 12) as file:
+            with replaced(output) as file:
                 file.write(f"{text}\n".encode())
     elif kind == "csv":
         view.csv(path, top)

@@ -125,7 +125,7 @@ def write(figure: Figure, path: str | Path) -> Path:
     kind = located(path).suffix.lstrip(".").lower()
     if kind not in ("png", "svg", "pdf"):
         raise ArgumentError(f"{path} ends in no format known here: give .png, .svg or .pdf")
-    with replaced(path, 6) as file:
+    with replaced(path) as file:
         figure.savefig(file, format=kind, dpi=150)
     return Path(path)
 

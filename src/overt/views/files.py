@@ -48,7 +48,7 @@ def save(view: Subject, path: str | Path) -> Path:
     for i, part in enumerate(view.parts):
         prefix = f"{i}." if len(view.parts) > 1 else ""
         arrays |= {prefix + name: array for name, array in _arrays(part).items()}
-    with replaced(path, 14) as file:
+    with replaced(path) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
     return Path(path)
 
@@ -355,7 +355,7 @@ def _plain(array: np.ndarray) -> np.ndarray:
 
 def csv(view: Subject, path: str | Path, k: int) -> Path:
     """The k heaviest keys of every query."""
-    with replaced(path, 14) as file:
+    with replaced(path) as file:
         # Half of a pair of surrogates is no text in UTF-8.
         text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True)
         lines = writer(text)

@@ -41,7 +41,7 @@ def save(chains: dict[str, list[Chain]], without: list[str], unseen: dict[str, s
             arrays |= {f"{place}.{key}": _plain(x) for key, x in _arrays(link)}
             entries.append({"name": name, "cross": chain.cross, "lead": chain.lead, **_numbers(link)})
     text = json.dumps({"format": _FORMAT, "without": without, "unseen": unseen, "entries": entries})
-    with replaced(path, 14) as file:
+    with replaced(path) as file:
         np.savez_compressed(file, allow_pickle=False, recording=np.frombuffer(text.encode(), np.uint8), **arrays)
     return path
 

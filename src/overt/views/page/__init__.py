@@ -57,7 +57,7 @@ def write(
         raise ArgumentError(f"precision must be one of {', '.join(_PRECISIONS)}, not {precision!r}")
     path = located(path)
     with ExitStack() as stack:
-        file, beside = stack.enter_context(replaced(path, 100)), None
+        file, beside = stack.enter_context(replaced(path)), None
         if sum(part.problem.q.size + part.problem.k.size for part in view.parts) > _INSIDE:
             if streamed(path):
                 raise ArgumentError("a page of such a length has a folder beside it: give a file to write it to")
