@@ -27,7 +27,7 @@ class _Path(click.Path):
                     "standard input and output will not do here: name a file (one that is called so is ./-)", param, ctx
                 )
             value = self.stream
-        path = super().convert(value, param, ctx)
+        path: Any = super().convert(value, param, ctx)
         if self.begins != (b"",) and Path(path).is_file():
             with suppress(PermissionError), open(path, "rb") as file:
                 there = file.read(128)
