@@ -391,7 +391,7 @@ def _doc(cls: type) -> str:
     own = (
         text
         for base, text in told
-        if isinstance(text, str) and not (is_dataclass(base) and text.startswith(f"{base.__name__}("))
+        if text and isinstance(text, str) and not (is_dataclass(base) and text.startswith(f"{base.__name__}("))
     )
     return inspect.cleandoc(next(own, ""))
 
