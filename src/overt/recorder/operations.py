@@ -154,7 +154,8 @@ def holds(x: Any) -> bool:
 
 def drained(function: Callable[..., Any]) -> Callable[..., Any]:
     """What yields its results one by one gives all of them, and what is awaited is run to its end."""
-    own = function if inspect.isroutine(function) else getattr(function, "forward", function.__call__)
+    given: Any = function
+    own = given if inspect.isroutine(given) else getattr(given, "forward", given.__call__)
 
     def all_of(*args: Any, **kwargs: Any) -> Any:
         return list(function(*args, **kwargs))
