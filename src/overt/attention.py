@@ -150,8 +150,9 @@ def trace(*args: Any, **options: Any) -> Trace:
     to them, scores, scaled, capped, biased, masked, lse, weights, dropped, value, output.
 
     ``trace(function, *args, **kwargs)`` calls a function, a module or anything else that can be called, of NumPy,
-    torch, JAX or lists of numbers, once (twice where it is given lists, or makes arrays of another library of those of
-    NumPy that it is given), and gives each operation on arrays with the line of code that did it, a ``CodeTrace``.
+    torch, JAX or lists of numbers, and gives each operation on arrays with the line of code that did it, a
+    ``CodeTrace``.  It is called once, and up to twice more, with all that it does besides, where nothing is seen to be
+    done with arrays, it is given lists, or it makes arrays of another library of those of NumPy that it is given.
     Where it attends, steps say what they are: queries, keys, scores, masked, weights, values, output.
 
     Memory is that of all intermediates together, quadratic in length: this is for reading.  Raises ArgumentError for

@@ -32,8 +32,9 @@ class Step:
 
     @property
     def mean(self) -> float:
-        """Mean of the finite entries."""
-        return float(self._finite().mean()) if self._finite().size else float("nan")
+        """Mean of the finite entries, complex where these are."""
+        mean: float = self._finite().mean().item() if self._finite().size else float("nan")
+        return mean
 
     @property
     def variance(self) -> float:
@@ -41,7 +42,8 @@ class Step:
         return float(self._finite().var()) if self._finite().size else float("nan")
 
     def _finite(self) -> np.ndarray:
-        array = host(self.name, self.array).astype(np.float64)
+        array = host(self.name, self.array)
+        array = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
         return array[np.isfinite(array)]
 
 

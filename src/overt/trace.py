@@ -16,7 +16,7 @@ from overt.grid import ArrayT, host, numbered
 from overt.problem import Problem
 from overt.recorder import Line, Operation, library_of, record_operations
 from overt.recorder.lists import arrays
-from overt.recorder.operations import leaves
+from overt.recorder.operations import drained, leaves
 from overt.reference import Step
 
 # Larger arrays are summarised by their mean and variance alone.
@@ -147,12 +147,14 @@ class CodeTrace(Trace):
 def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeTrace:
     """Run somebody's own code and keep every operation on arrays that it did.
 
-    It runs once; and once more where it makes arrays of another library of those of NumPy that it was given, or where
-    it has none: then the numbers of its lists are followed, and what is done alike to many is one step.
+    It runs once; once more where it makes, or may make, arrays of another library of those of NumPy that it was given;
+    and once more where it has none: then the numbers of its lists are followed, and what is done alike to many is one
+    step.
     """
     name = getattr(function, "__qualname__", type(function).__qualname__)
     # Lists may be longer after a call.
     listed, named, ours = arrays(args), arrays(kwargs), set[int]()
+    function = drained(function)
     result, operations = record_operations(function, *args, **kwargs)
     library = library_of(result)
     if not operations and library == "numpy" and "torch" in sys.modules:

@@ -166,7 +166,9 @@ def _check(
                 continue
             found = True
         if not found:
-            raise CallError(f"{face.name} has no method forward, call or __call__: check one of its functions")
+            raise CallError(
+                f"{face.name} has no method forward, call or __call__ in Python: check one of its functions"
+            )
         return
     maker = Interface(description, description["constructor"], overrides) if description["kind"] == "class" else None
     if example is not None:

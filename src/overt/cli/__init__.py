@@ -105,8 +105,11 @@ def _told(error: BaseException) -> tuple[int, str]:
             return 2, str(error)
         case click.Abort() | KeyboardInterrupt():
             return 130, ""
+        case SystemExit() if isinstance(error.code, int) and error.code > 128:
+            # A signal asked for it.
+            return error.code, ""
         case SystemExit() if not isinstance(error.__context__, BrokenPipeError):
-            return (error.code if isinstance(error.code, int) else 2), ""
+            return 2, f"the code that was run ended the process (SystemExit: {error.code})"
         case SystemExit() | BrokenPipeError():
             # Whoever read the output has seen enough.  (rich turns the one into the other.)
             return 141, ""

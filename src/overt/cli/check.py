@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from overt.check.text.roles import LAYOUTS, MASKS
-from overt.cli.paths import FILE, NAME
+from overt.cli.paths import JUNIT, NAME, SARIF
 from overt.errors import ArgumentError, FileError, OvertError
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     help="MiB beyond Python and its libraries.  [default: 2048]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--junit", type=FILE, help="Write JUnit XML here as well.")
-@click.option("--sarif", type=FILE, help="Write SARIF 2.1.0 here as well.")
+@click.option("--junit", type=JUNIT, help="Write JUnit XML here as well.")
+@click.option("--sarif", type=SARIF, help="Write SARIF 2.1.0 here as well.")
 @click.option("--github", is_flag=True, help="Print annotations for GitHub's workflows as well.")
 @click.option("--explain", metavar="ID", help="Say what a finding means, and check nothing.")
 def command(

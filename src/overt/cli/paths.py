@@ -1,10 +1,12 @@
 """What the command line takes for a path: any text but an empty one, which Python takes for the folder it is in.
 
 As elsewhere, - is standard input where lines are read, and standard output where one file is written.
+What is written replaces an older file of its kind, which is told by how it begins, and no other.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,9 @@ import click
 
 
 class _Path(click.Path):
-    def __init__(self, stream: str | None = None, **options: Any) -> None:
+    def __init__(self, stream: str | None = None, begins: tuple[bytes, ...] = (b"",), **options: Any) -> None:
         super().__init__(path_type=Path, **options)
-        self.stream = stream
+        self.stream, self.begins = stream, begins
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
@@ -25,7 +27,15 @@ class _Path(click.Path):
                     "standard input and output will not do here: name a file (one that is called so is ./-)", param, ctx
                 )
             value = self.stream
-        return super().convert(value, param, ctx)
+        path: Any = super().convert(value, param, ctx)
+        if self.begins != (b"",) and Path(path).is_file():
+            with suppress(PermissionError), open(path, "rb") as file:
+                there = file.read(128)
+                if there and not there.startswith(self.begins):
+                    self.fail(
+                        f"{path} is there already, and nothing that overt wrote here: choose another name", param, ctx
+                    )
+        return path
 
 
 class _Name(click.types.StringParamType):
@@ -35,7 +45,13 @@ class _Name(click.types.StringParamType):
         return super().convert(value, param, ctx)
 
 
-PATH, FILE, NAME = _Path(), _Path(dir_okay=False), _Name()
-"""A path and that of no folder, as a ``Path``; and a name that may be that of a file, such as a model's, as text."""
-LINES, WRITTEN = _Path("/dev/stdin"), _Path("/dev/stdout")
+PATH, NAME = _Path(), _Name()
+"""A path, as a ``Path``, and a name that may be that of a file, such as a model's, as text."""
+_XML, _HTML, _ZIP = b'<?xml version="1.0" encoding="utf-8"', b'<!doctype html>\n<html lang="en">\n<head>\n', b"PK\3\4"
+JUNIT = _Path(begins=(_XML + b'?>\n<testsuite name="overt check"',), dir_okay=False)
+SARIF = _Path(begins=(b'{\n  "$schema": "https://docs.oasis-open.org/sarif/',), dir_okay=False)
+PAGE, SAVED = _Path(begins=(_HTML,)), _Path(begins=(_ZIP,))
+"""Files that are written, each of one kind."""
+LINES = _Path("/dev/stdin")
+WRITTEN = _Path("/dev/stdout", (_XML, _HTML, _ZIP, b"\x89PNG", b"%PDF", b"{", b"layer,name,"))
 """A file of lines that are read, and a file that is written, of which - is a standard stream."""

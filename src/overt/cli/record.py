@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from overt.cli.paths import LINES, NAME, PATH
+from overt.cli.paths import LINES, NAME, PAGE, SAVED
 from overt.cli.printed import in_json
 from overt.cli.show import lines
 from overt.errors import ArgumentError, DependencyError
@@ -39,8 +41,8 @@ _WRITTEN = 20
 @click.option("--generate", type=click.IntRange(0), metavar="N", help="Let the model write N tokens, recorded too.")
 @click.option("--layers", multiple=True, metavar="GLOB", help='Record these modules alone, such as "*.self_attn".')
 @click.option("--tokens", type=LINES, help="Names of the tokens, one a line.")
-@click.option("--page", type=PATH, help="Write one HTML file that needs no network.")
-@click.option("--save", type=PATH, help="Write the recording as .npz.")
+@click.option("--page", type=PAGE, help="Write one HTML file that needs no network.")
+@click.option("--save", type=SAVED, help="Write the recording as .npz.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
     what: str,
@@ -62,17 +64,19 @@ def command(
         from overt.torch.record import record, sources
     except ImportError as error:
         raise DependencyError(str(error)) from None
-    if ":" in what and not Path(what).exists():
-        source = sources.factory(what, text)
-    elif text is None:
-        raise ArgumentError(f'there is no text to read: overt record {what} "some text"')
-    else:
-        source = sources.folder(Path(what), text)
-    if generate is None and source.both:
-        generate = _WRITTEN
     given = lines(tokens)
-    with record(source.model, layers=list(layers) or None) as rec:
-        written = source.run(generate)
+    # What others' code prints is no result.
+    with redirect_stdout(sys.stderr):
+        if ":" in what and not Path(what).exists():
+            source = sources.factory(what, text)
+        elif text is None:
+            raise ArgumentError(f'there is no text to read: overt record {what} "some text"')
+        else:
+            source = sources.folder(Path(what), text)
+        if generate is None and source.both:
+            generate = _WRITTEN
+        with record(source.model, layers=list(layers) or None) as rec:
+            written = source.run(generate)
     if given is not None:
         sizes = sorted({size for name in rec for size in rec[name].problem.shape.full[-2:]})
         if len(given) not in sizes:

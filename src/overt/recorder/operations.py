@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import sys
 from collections.abc import Callable, Mapping
@@ -149,3 +150,19 @@ def holds(x: Any) -> bool:
     plain = own and hasattr(x, "__dict__") and not (callable(x) or hasattr(x, "shape"))
     plain = plain and (not is_dataclass(x) or _makes_more(x))
     return plain and type(x).__module__ not in sys.builtin_module_names
+
+
+def drained(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What yields its results one by one gives all of them, and what is awaited is run to its end."""
+    given: Any = function
+    own = given if inspect.isroutine(given) else getattr(given, "forward", given.__call__)
+
+    def all_of(*args: Any, **kwargs: Any) -> Any:
+        return list(function(*args, **kwargs))
+
+    def awaited(*args: Any, **kwargs: Any) -> Any:
+        import asyncio
+
+        return asyncio.run(function(*args, **kwargs))
+
+    return all_of if inspect.isgeneratorfunction(own) else awaited if inspect.iscoroutinefunction(own) else function

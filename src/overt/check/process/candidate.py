@@ -49,6 +49,7 @@ from overt.check.text.usage import definition, scope
 from overt.errors import ArgumentError
 from overt.recorder.lists import arrays as arrays_of
 from overt.recorder.lists import on_lists
+from overt.recorder.operations import drained
 
 # Seconds between two signs of life.
 _SILENT = 0.25
@@ -143,6 +144,8 @@ class Candidate:
             self.listening.enter_context(spied(self.target, message["method"]))
             self.target, self.named = scope(self.target)[message["user"]], None
         self.target = closing(applied(self.target))
+        if not (callable(self.target) or any(map(inspect.isfunction, vars(type(self.target)).values()))):
+            raise ArgumentError(f"it is a {type(self.target).__name__}, and no function, class or instance of one")
         with suppress(TypeError, OSError):
             self.file = inspect.getsourcefile(definition(inspect.unwrap(self.target)))
         if self.file:
@@ -380,7 +383,7 @@ class Candidate:
             method, keeps = linen(thing, call["method"], args, kwargs, backend, weights, self.state)
             pure = not keeps
         told: dict[str, Any] = {}
-        method = _drained(method)
+        method = drained(method)
         if call["backend"] == "python":
             method = on_lists(method)
         if call.get("record") is not None:
@@ -408,7 +411,7 @@ class Candidate:
                 result = method(*args, **kwargs)
             if thing is not own and not call.get("search") and not alike(own, thing):
                 self.keeping.add(type(own))
-                result = _drained(_method(own, call.get("method")))(*args, **kwargs)
+                result = drained(_method(own, call.get("method")))(*args, **kwargs)
         results.append(result)
         reply: dict[str, Any] = {"outputs": [], "form": type(result).__name__, "judged": told}
         if call.get("weigh"):
@@ -452,15 +455,6 @@ def _method(thing: Any, name: str | None) -> Any:
         return composed(type(thing), name, thing)
     # What was told something before goes on with that.
     return getattr(living[id(thing)][2] if id(thing) in living else thing, name)
-
-
-def _drained(method: Callable[..., Any]) -> Callable[..., Any]:
-    """What yields its results one by one gives all of them."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return list(method(*args, **kwargs))
-
-    return call if inspect.isgeneratorfunction(method) else method
 
 
 @contextmanager

@@ -135,8 +135,13 @@ def main(parent: int, reading: int, writing: int, memory: int, seconds: float, t
     for number in (0, 1, 2):
         os.dup2(nowhere, number)
     sys.argv = [""]
+    # What torch compiles is run as it stands: a compiler takes its time, and hides the operations.
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
     if "torch" in sys.modules:
         # The threads of a parent's pool are not in a fork.
         sys.modules["torch"].set_num_threads(1)
+    if "torch._dynamo" in sys.modules:
+        # It was compiled before the fork.
+        sys.modules["torch"].compiler.set_stance("force_eager")
     with os.fdopen(reading, "rb") as incoming, os.fdopen(writing, "wb") as outgoing:
         serve(incoming, outgoing, Candidate(target), Limits(memory, seconds))

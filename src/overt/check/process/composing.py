@@ -11,6 +11,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial, update_wrapper
 from typing import Any
 
@@ -34,7 +35,13 @@ STANDS_FOR = "stands for"
 
 
 def applied(thing: Any) -> Any:
-    """A function in place of a class of torch's autograd, which is called by its ``apply``, without what it keeps."""
+    """A function in place of a class of torch's autograd, which is called by its ``apply``, without what it keeps.
+
+    And in place of a partial one, which is called with the arguments that are left.
+    """
+    if isinstance(thing, partial) and not inspect.isclass(thing.func):
+        with suppress(TypeError, ValueError):
+            return _left(thing)
     torch: Any = sys.modules.get("torch")
     if torch is None or torch.autograd.Function not in getattr(thing, "__mro__", ()):
         return thing
@@ -52,6 +59,20 @@ def applied(thing: Any) -> Any:
     made.__signature__ = signature
     call.__name__, call.__doc__ = thing.__name__, thing.__doc__
     return call
+
+
+def _left(thing: partial) -> Any:
+    """A partial function as one of the arguments that are left."""
+    signature = inspect.signature(thing)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return thing(*args, **kwargs)
+
+    made: Any = update_wrapper(call, thing.func, updated=())
+    # A keyword that is given could still be given anew.
+    left = [row for row in signature.parameters.values() if row.name not in thing.keywords]
+    made.__signature__ = signature.replace(parameters=left)
+    return made
 
 
 def closing(function: Any) -> Any:

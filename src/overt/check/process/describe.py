@@ -355,7 +355,8 @@ def arguments_of(call: Any, skip: bool = False) -> list[dict[str, Any]]:
         found = list(inspect.signature(_wrapped(call)).parameters.values())
     except (TypeError, ValueError):
         # Functions written in C tell their arguments in the first line of their documentation.
-        head = re.match(r"\w+\((.*?)\)\s*->", (getattr(call, "__doc__", None) or "").strip(), re.DOTALL)
+        doc = getattr(call, "__doc__", None)
+        head = re.match(r"\s*\w+\((.*?)\)\s*->", doc, re.DOTALL) if isinstance(doc, str) else None
         parts = [p.strip() for p in head.group(1).split(",")] if head else []
         return [_row(p, n > parts.index("*") if "*" in parts else False)
                 for n, p in enumerate(parts) if p not in ("*", "/")]  # fmt: skip
@@ -389,7 +390,11 @@ def _doc(cls: type) -> str:
     """The documentation of a class, its own or that of one of its module: a library's is about something else."""
     told = ((base, vars(base).get("__doc__")) for base in cls.__mro__ if base.__module__ == cls.__module__)
     # A class of fields without any is documented by its own signature, and so are modules of Flax.
-    own = (text for base, text in told if text and not (is_dataclass(base) and text.startswith(f"{base.__name__}(")))
+    own = (
+        text
+        for base, text in told
+        if text and isinstance(text, str) and not (is_dataclass(base) and text.startswith(f"{base.__name__}("))
+    )
     return inspect.cleandoc(next(own, ""))
 
 

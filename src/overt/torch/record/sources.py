@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from overt.errors import ArgumentError, DependencyError, FileError, OvertError
+from overt.recorder.operations import drained
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,9 +145,11 @@ def factory(name: str, text: str | None) -> Source:
         # As python -m would look for it.
         sys.path.insert(0, here)
     try:
-        make = getattr(import_module(module), function)
+        make = drained(getattr(import_module(module), function))
     except (ImportError, AttributeError, ValueError) as error:
         raise ArgumentError(f"{name} cannot be imported: {_first(error)}") from None
+    except Exception as error:
+        raise ArgumentError(f"{name} cannot be imported: {_named(error)}") from error
     try:
         made = make() if text is None else make(text)
     except Exception as error:
