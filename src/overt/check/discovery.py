@@ -47,9 +47,9 @@ def files(path: Path) -> list[Path]:
 
 def _inside(file: Path) -> list[str]:
     """The targets in a file.  Raises FileError where it cannot be read."""
+    if not file.is_file():
+        raise FileError(f"cannot read {file}: it is no file")
     try:
-        if not file.is_file():
-            raise ValueError("it is no file")
         tree = ast.parse(file.read_bytes(), str(file))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise FileError(f"cannot read {file}: {error}") from None

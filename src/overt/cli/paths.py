@@ -1,7 +1,8 @@
 """What the command line takes for a path: any text but an empty one, which Python takes for the folder it is in.
 
 As elsewhere, - is standard input where lines are read, and standard output where one file is written.
-What is written replaces an older file of its kind, which is told by how it begins, and no other.
+What is written beside what a command is for, such as a report, replaces an older file of its kind, which is told by how
+it begins, and no other.
 """
 
 from __future__ import annotations
@@ -53,5 +54,5 @@ SARIF = _Path(begins=(b'{\n  "$schema": "https://docs.oasis-open.org/sarif/',), 
 PAGE, SAVED = _Path(begins=(_HTML,)), _Path(begins=(_ZIP,))
 """Files that are written, each of one kind."""
 LINES = _Path("/dev/stdin")
-WRITTEN = _Path("/dev/stdout", (_XML, _HTML, _ZIP, b"\x89PNG", b"%PDF", b"{", b"layer,name,"))
+WRITTEN = _Path("/dev/stdout")
 """A file of lines that are read, and a file that is written, of which - is a standard stream."""
