@@ -507,7 +507,8 @@ from overt.check.text.interface import Interface
 doc = {separator!r}.join(["mask", "of", "the", "queries", "x", "to", "B", "keys", "values"] * 4_000)
 rows = [dict(name=n, required=True, default=None, annotation="", kind="either") for n in ("q", "k", "v", "mask")]
 text = f'def attend(q, k, v, mask):\\n    \\"\\"\\"{{doc}}\\"\\"\\"\\n    return q'
-told = dict(name="attend", source=text, doc=doc, body=text, helpers=text, constructor=[], parameters=rows, masks={{}})
+told = dict(name="attend", method="", source=text, doc=doc, body=text, helpers=text)
+told |= dict(constructor=[], parameters=rows, masks={{}})
 face = Interface(told, rows, {{}})
 face.layouts, face.declared_mask(), face.declared_mask("mask"), face.boolean_mask, face.told_packing
 face.declared_causal, face.counts_itself(), face.declared_grouped, face.declared_unscaled, face.intents

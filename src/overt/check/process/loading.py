@@ -14,6 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from overt.errors import FileError
+
 # Files that this process has run.
 _LOADED: dict[Path, ModuleType] = {}
 # Packages that it has run, and their names; and those that ended before all of them was run.
@@ -42,7 +44,7 @@ def load(target: str) -> tuple[Any, str | None]:
 def _file(path: Path) -> ModuleType:
     if path.exists() and not path.is_file():
         # Who reads a pipe waits for who writes it.
-        raise OSError(f"{path} is no file")
+        raise FileError(f"{path} is no file")
     top = path.parent
     while (top / "__init__.py").is_file():
         top = top.parent
