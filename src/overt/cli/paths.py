@@ -15,7 +15,7 @@ import click
 
 
 class _Path(click.Path):
-    def __init__(self, stream: str | None = None, begins: tuple[bytes, ...] = (b"",), **options: Any) -> None:
+    def __init__(self, stream: str | None = None, begins: bytes = b"", **options: Any) -> None:
         super().__init__(path_type=Path, **options)
         self.stream, self.begins = stream, begins
 
@@ -29,7 +29,7 @@ class _Path(click.Path):
                 )
             value = self.stream
         path: Any = super().convert(value, param, ctx)
-        if self.begins != (b"",) and Path(path).is_file():
+        if self.begins and Path(path).is_file():
             with suppress(PermissionError), open(path, "rb") as file:
                 there = file.read(128)
                 if there and not there.startswith(self.begins):
@@ -48,11 +48,9 @@ class _Name(click.types.StringParamType):
 
 PATH, NAME = _Path(), _Name()
 """A path, as a ``Path``, and a name that may be that of a file, such as a model's, as text."""
-_XML, _HTML, _ZIP = b'<?xml version="1.0" encoding="utf-8"', b'<!doctype html>\n<html lang="en">\n<head>\n', b"PK\3\4"
-JUNIT = _Path(begins=(_XML + b'?>\n<testsuite name="overt check"',), dir_okay=False)
-SARIF = _Path(begins=(b'{\n  "$schema": "https://docs.oasis-open.org/sarif/',), dir_okay=False)
-PAGE, SAVED = _Path(begins=(_HTML,)), _Path(begins=(_ZIP,))
+JUNIT = _Path(begins=b'<?xml version="1.0" encoding="utf-8"?>\n<testsuite name="overt check"', dir_okay=False)
+SARIF = _Path(begins=b'{\n  "$schema": "https://docs.oasis-open.org/sarif/', dir_okay=False)
+PAGE, SAVED = _Path(begins=b'<!doctype html>\n<html lang="en">\n<head>\n'), _Path(begins=b"PK\3\4")
 """Files that are written, each of one kind."""
-LINES = _Path("/dev/stdin")
-WRITTEN = _Path("/dev/stdout")
+LINES, WRITTEN = _Path("/dev/stdin"), _Path("/dev/stdout")
 """A file of lines that are read, and a file that is written, of which - is a standard stream."""

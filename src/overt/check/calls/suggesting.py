@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, permutations, product
 from operator import itemgetter
-from typing import Any
 
 from overt.check.calls.call import (
     DEGREE,
@@ -17,7 +16,6 @@ from overt.check.calls.call import (
     OTHERS,
     OWN,
     PLAIN,
-    RANDOM,
     ROWS,
     VALUES,
     Guess,
@@ -28,14 +26,14 @@ from overt.check.calls.call import (
     with_axes,
 )
 from overt.check.calls.lettering import lettered, one_by_one, roomy
-from overt.check.calls.likely import FAMILIES, LABEL, LETTERS, SUGGESTED, Likely, turns_in
+from overt.check.calls.likely import FAMILIES, LABEL, LETTERS, SUGGESTED, turns_in
 from overt.check.calls.sides import longer, sided
+from overt.check.calls.supplied import NUMBERS, Supplied, keeps
 from overt.check.text import shapes
 from overt.check.text.comments import behind
 from overt.check.text.handed import handed
-from overt.check.text.interface import Interface
 from overt.check.text.reading import contracted
-from overt.check.text.roles import INPUTS, Argument, constructor_role, keeping, role
+from overt.check.text.roles import INPUTS, Argument, constructor_role, role
 from overt.check.text.shapes import Path, layout_of, unpacked
 
 # Ways to give numbers to a constructor.
@@ -51,16 +49,12 @@ _PAIRS = (
 _WIDTHS = 3
 # As wide as models are that are used.
 _REAL = 768
-# What is said of a cache that has pages.
-_PAGED = r"page|block"
 # Layouts that are tried first where they are named: others run in their place.
 _NAMED = ("THD", "HTD", "TBD", "BTHD")
 # What is said of these by their names is a number.
 _COUNTS = ("number of heads", "number of key heads", "width of a head")
 # What the ends of a graph's edges are.
 _ENDS = ("edges", "sources", "targets")
-# What a constructor is given first, where no name tells.
-_NUMBERS = ("width of all", "number of heads", "width of a head", "length", "another width")
 
 
 # The words of a name that say that something is keys, and what says so of their values.
@@ -72,12 +66,8 @@ def _values_of(key: re.Match[str]) -> str:
     return word.upper() if key[0].isupper() else word
 
 
-# Numbers that are lengths of axes.
-_COUNTED = {"width of all": "W", "number of heads": "H", "width of a head": "D", "number of key heads": "G"}
-
-
 @dataclass
-class Suggestions(Likely):
+class Suggestions(Supplied):
     """Calls of a function, an instance or a constructor, the likelier first."""
 
     def _first(self) -> Iterator[Guess]:
@@ -202,7 +192,7 @@ class Suggestions(Likely):
                             guess = self._by(guess, place, some[min(number, len(some) - 1)], 0)
                 # What it keeps keys and values of by their names is asked for one after the other.
                 for path in self.interface.read.indices:
-                    if path[1:] == ("0",) and any(map(_keeps, chain(*makers.values()))):
+                    if path[1:] == ("0",) and any(map(keeps, chain(*makers.values()))):
                         guess = guess.given(path[:1], EACH + guess.first[:1])
                 # What is called inside may be as wide as a head.
                 inner = [path for path, kind in guess.kinds if len(path) > 1 and kind == "width of all"
@@ -213,97 +203,6 @@ class Suggestions(Likely):
                 if inner:
                     yield guess
                 yield self._by_itself(guess)
-
-    def _by_itself(self, guess: Guess) -> Guess:
-        """With what is made of the numbers that its makers have unless they are told, and arrays of these lengths."""
-        kinds, kept = dict(guess.kinds), []
-        sizes: dict[str, int] = {}
-        for path, kind in guess.kinds:
-            makers = [m for m in self.interface.makers.get(path[0], ()) if kinds[path[:1]] == f"by {m['name']}"]
-            rows = [row for m in makers for row in m["parameters"] if len(path) == 2 and row["name"] == path[1]]
-            own = rows[0].get("default") if rows else None
-            letter = _COUNTED.get(kind) or kind.removeprefix("length of ")
-            if type(own) is not int:
-                kept.append((path, kind))
-            elif len(letter) == 1:
-                # Of a width, what is narrower is a head's.
-                sizes[letter] = max(own, sizes.get(letter, 0))
-        lengths = guess.lengths
-        for letter, n in sorted(sizes.items()):
-            lengths = lengths.resized(letter, n)
-        return replace(guess, kinds=tuple(kept), lengths=lengths)
-
-    def _by(self, guess: Guess, path: Path, maker: Mapping[str, Any], depth: int) -> Guess:
-        """With what a maker makes at one place, of numbers that names suggest, or of arguments of the same names."""
-        guess = guess.given(path, f"by {maker['name']}")
-        mine = Interface({**self.interface.description, "source": maker["source"], "doc": ""}, maker["parameters"], {})
-        told = shapes.shapes(mine.shaped, [a.name for a in mine.arguments], alone=False)
-        # What is a number has no shape.
-        types = re.compile(r"\b(int|float|bool)\b")
-        numbers = {
-            (a.name,) for a in mine.arguments if types.search(a.annotation) or type(a.default) in (int, float, bool)
-        }
-        words = {word: letter for word in self._words if (letter := self._axis(word, guess.lengths)) is not None}
-        told = {
-            here: replace(shape, sort="ends") if self._ends((*path, *here)) else shape
-            for here, shape in told.items()
-            if len(here) == 1 and here not in numbers
-        }
-        kinds, lengths = lettered(told, guess.lengths, {}, words)
-        guess = replace(guess, lengths=lengths)
-        claimed = {self._axis(a.name, lengths) for a in mine.arguments}
-        # What counts heads by its use, and what that divides.
-        heads = mine.read.heads
-        wide = set().union(*(mine.read.divided.get(path, ()) for path in heads))
-        for a in mine.arguments:
-            here = (*path, a.name)
-            # As many words as there are, whatever the length is.
-            means = constructor_role(a.name) or ""
-            kind = "another width" if means == "vocab" else SUGGESTED.get(means)
-            if not means and (a.required or type(a.default) is int):
-                kind = "number of heads" if (a.name,) in heads else "width of all" if (a.name,) in wide else None
-            inner = next((m for m in mine.makers.get(a.name, ()) if m["class"]), None)
-            # What has a number unless it is told is no array of the same name.
-            other = a.name != path[0] and dict(guess.kinds).get((a.name,), "")[:3] != "by "
-            if re.search(rf"\bself\.{a.name}\[[^\]]*[\"']", maker["source"]):
-                # It holds others by texts.
-                guess = guess.given(here, "dictionary")
-            elif a.name in guess.names and other and (a.name,) not in kinds and type(a.default) is not int:
-                guess = guess.given(here, f"like {a.name}")
-            elif not a.required and (kind not in (*_NUMBERS, "number of key heads") or type(a.default) is not int):
-                continue
-            elif not a.required and kind == "width of all" and "W" in claimed and not self._axis(a.name, lengths):
-                # That width is another one's.
-                continue
-            elif a.name in mine.configs:
-                guess = guess.given(here, f"{OWN} {mine.configs[a.name]}")
-            elif a.role == "seed":
-                guess = guess.given(here, "0" if "seed" in a.name else RANDOM)
-            elif re.search(r"rray|ensor", a.annotation) and (a.name,) not in kinds:
-                beside = "w" + a.name if {"q", "k"} & {other.name for other in mine.arguments} else a.name
-                some = self._weight((*path, beside))
-                guess = guess.given(here, "WW" if here in self.interface.read.weights and len(some) == 1 else some)
-            elif (a.name,) in kinds:
-                guess = guess.given(here, kinds[a.name,])
-            elif (axis := self._axis(a.name, lengths)) is not None:
-                guess = guess.given(here, f"length of {axis}")
-            elif (_keeps(maker) or "pages" in guess.by_name.values()) and re.search(_PAGED, a.name):
-                many = "length of N" if _keeps(maker) else "length of n"
-                guess = guess.given(here, "length of a page" if re.search(r"size|len", a.name) else many)
-            elif inner is not None and depth < 2:
-                guess = self._by(guess, here, inner, depth + 1)
-            elif re.search(rf"\b(zeros|empty|ones|full)\([^\n]*\b{a.name}\b", maker["source"]) and kind == "2":
-                # A cap is that of what there is room for.
-                guess = guess.given(here, "length")
-            elif kind in VALUES:
-                guess = guess.given(here, kind)
-            else:
-                given = [k for p, k in guess.kinds if p[:-1] == path]
-                # What a layer wants first is how wide it is.
-                heads_first = (depth or maker["class"]) and not ("layer" in maker and "width of all" not in given)
-                whole = "number of heads" if heads_first else "width of all"
-                guess = guess.given(here, "1.0" if "float" in a.annotation else whole)
-        return guess
 
     def _documented(self) -> Iterator[Guess]:
         """The shapes that documentation gives, at last with nothing in what the candidate fills by itself."""
@@ -543,7 +442,7 @@ class Suggestions(Likely):
 
     def _numbers(self, told: dict[str, str | None]) -> Iterator[Guess]:
         """Numbers for a constructor: what names suggest, then others, the fewer changes first."""
-        some = _NUMBERS[: 5 if len(told) < 4 else 3]
+        some = NUMBERS[: 5 if len(told) < 4 else 3]
         choices = []
         # What is said to be less than another one, as a shift is than its window, and would not be.
         said = self.interface.described + self.interface.description.get("told", "")
@@ -568,12 +467,6 @@ class Suggestions(Likely):
                 for name, kind in zip(told, kinds, strict=True):
                     guess = guess.given((name,), kind)
                 yield guess
-
-
-def _keeps(maker: Mapping[str, Any]) -> bool:
-    """Whether what is made keeps keys and values by names, by a method that takes these."""
-    told = re.findall(r"def \w+\(self, ([^()]*)\)", maker["source"])
-    return any(keeping([part.partition(":")[0].strip() for part in some.split(",")]) for some in told)
 
 
 def _laid(layout: str) -> dict[str, str]:

@@ -17,8 +17,9 @@ from overt.check.report import Entry
 from overt.check.steps import additive, arrangement, distances, pipeline, positional, projections, turning
 from overt.check.steps.alignment import Alignment
 from overt.check.steps.blocks import Blocks
+from overt.check.steps.dropped import masks_dropped
 from overt.check.steps.judged import SUMS, UNKNOWN, Fault, Judged
-from overt.check.steps.masking import LATER, masks_dropped
+from overt.check.steps.masking import LATER
 from overt.check.steps.origins import Origin
 from overt.check.steps.pipeline import constant, near
 from overt.check.steps.rounding import crossed

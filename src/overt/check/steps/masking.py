@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from overt.check.steps.dropped import unused
+from overt.check.steps.hidden import fitting, hides_rows, offset_of, readings
 from overt.check.steps.judged import SUMS
 from overt.check.steps.origins import Origin
-from overt.check.steps.pipeline import LOW, constant, near
+from overt.check.steps.pipeline import LOW, constant
 from overt.check.steps.scaling import Scale
-from overt.recorder.flow import GATHERS, VIEWS, masklike, sums_to_one
+from overt.recorder.flow import GATHERS, masklike
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import made_of
 
@@ -173,10 +175,10 @@ class Masked(Scale):
         N, T, S = cells.shape
         # By itself, or beside a causal mask, which may let the next key in.
         beside = [np.zeros((T, S), bool), *(np.triu(np.ones((T, S), bool), S - T + k) for k in (1, 2))]
-        readings = [(mask, seen) for mask in given for seen in _readings(mask, T, S)]
+        readings = [(mask, seen) for mask in given for seen in readings(mask, T, S)]
         readings = [(mask, seen) for mask, seen in readings
                     if len(np.unique(seen.reshape(len(seen), -1), axis=0)) == len(seen)]  # fmt: skip
-        fitting = [(mask, len(seen), *way) for mask, seen in readings for way in _fitting(seen, cells, beside)]
+        fitting = [(mask, len(seen), *way) for mask, seen in readings for way in fitting(seen, cells, beside)]
         mine = self._samples()
 
         def astray(B: int, samples: list[int]) -> bool:
@@ -312,7 +314,7 @@ class Masked(Scale):
         # What was given as it hides was compared before: this is a part of that, such as the words beside an image.
         part = bool(given) and all(x.ndim < 3 and x.shape[-1] < cells.shape[2] for x in given)
         # Sequences may have more axes than one before them.
-        part = part or any(x.ndim > 2 and _hides_rows(x, cells[:, :, 0]) for x in given)
+        part = part or any(x.ndim > 2 and hides_rows(x, cells[:, :, 0]) for x in given)
         if not (among and rows and part and all(self._comes_from(number, "argument") for number in self.hiding)):
             return False
         self.fail("mask", "pad_on_query", self._placed_at(), "Whole queries are hidden, and no keys.")
@@ -375,7 +377,7 @@ class Masked(Scale):
         for one in cells:
             if not one.any() or one.all():
                 continue
-            found = _offset(one, ahead)
+            found = offset_of(one, ahead)
             if found is not None:
                 offset, wanted = found - late, keys - queries
                 self.facts["causal"] = offset
@@ -418,7 +420,7 @@ class Masked(Scale):
                 )
                 return
             # One cell may be hidden by chance.
-            if not masked and _offset(~one, ahead) is not None and one.any(1).sum() > 1:
+            if not masked and offset_of(~one, ahead) is not None and one.any(1).sum() > 1:
                 says = "The past is hidden, and not the future."
                 self.fail("causal", "mask_inverted", self.mask_line, says, right, one)
                 return
@@ -428,7 +430,7 @@ class Masked(Scale):
 
     def _begun(self, ahead: np.ndarray, cells: np.ndarray) -> bool:
         """Whether the queries of each sample begin at the key whose number was given for it, or at the next one."""
-        found = [_offset(one, ahead) for one in cells]
+        found = [offset_of(one, ahead) for one in cells]
         offsets = np.array([-1 if offset is None else max(offset, -1) for offset in found])
         for operation in self.operations:
             for origin, x in zip(operation.origins, operation.operands, strict=True):
@@ -511,79 +513,3 @@ class Masked(Scale):
             if core.scores.number < i < core.mix.number and wanted:
                 return op
         return None
-
-
-def unused(
-    operations: Sequence[Operation], outputs: Sequence[np.ndarray], data: Sequence[bool]
-) -> Iterator[tuple[int, Operation]]:
-    """What gives some cells of what it was given one value, and nobody used."""
-    used = {s for op in operations for s in op.sources if s is not None}
-    for i, op in enumerate(operations):
-        lost = data[i] and i not in used and op.name != "setitem"
-        if lost and op.host.dtype.kind == "f" and op.name not in VIEWS and _hides(op):
-            kept = any(op.host.shape == o.shape and near(op.host, o) for o in outputs)
-            yield from () if kept else [(i, op)]
-
-
-def masks_dropped(
-    operations: Sequence[Operation], outputs: Sequence[np.ndarray], data: Sequence[bool]
-) -> Iterator[Operation]:
-    """What hides some numbers, and nobody used, where a softmax is made of the same numbers."""
-    for i, op in unused(operations, outputs, data):
-        hid = {s for s, x in zip(op.sources, op.operands, strict=True)
-               if s is not None and data[s] and x.shape == op.host.shape and not (x < LOW).any()}  # fmt: skip
-        if hid and (op.host < LOW).any():
-            soft = (n for n in range(i + 1, len(operations)) if sums_to_one(operations[n].host))
-            if any(operations[n].host.size == op.host.size and hid & made_of(operations, n) for n in soft):
-                yield op
-
-
-def _hides(operation: Operation) -> bool:
-    """Whether an operation changed some cells of what it was given, and these to one value."""
-    y = operation.host
-    changed = [~np.isclose(x, y, rtol=1e-6, atol=1e-12, equal_nan=True)
-               for x in operation.operands
-               if x.ndim and x.shape == y.shape[-x.ndim :] and x.dtype.kind == "f"]  # fmt: skip
-    return any(bool(cells.any() and not cells.all() and len(np.unique(y[cells])) == 1) for cells in changed)
-
-
-def _readings(mask: np.ndarray, T: int, S: int) -> Iterator[np.ndarray]:
-    """What may be seen by a mask, (masks, queries, keys), as its axes may be meant."""
-    seen = (mask > -1e3) if (mask.astype(float) < -1e3).any() else mask.astype(bool)
-    if seen.ndim == 2 and seen.shape[0] == S != seen.shape[1]:
-        # Samples may come last.
-        seen = seen.T
-    if seen.shape[-1] != S or seen.all() or not seen.any():
-        return
-    pairs = seen.ndim > 1 and seen.shape[-2] == T
-    if pairs:
-        yield seen.reshape(-1, T, S)
-    if not pairs or seen.ndim == 2:
-        # A mask of keys alone, of samples that may be as many as queries.
-        yield np.repeat(seen.reshape(-1, 1, S), T, 1)
-
-
-def _fitting(seen: np.ndarray, cells: np.ndarray, beside: Sequence[np.ndarray]) -> Iterator[tuple[str, int, list[int]]]:
-    """How masks hide just these cells: keeping or dropping, beside which other one, and which each row of cells has."""
-    for polarity, hides in (("keep", ~seen), ("drop", seen)):
-        for number, more in enumerate(beside):
-            ways = [[b for b, one in enumerate(hides) if np.array_equal(one | more, own)] for own in cells]
-            samples = [some[0] for some in ways if len(some) == 1]
-            # One sample's mask for all of them is none: what it hides is hidden anyway.
-            if len(samples) == len(cells) and (len(seen) == 1 or len(set(samples)) > 1):
-                yield polarity, number, samples
-                break
-
-
-def _hides_rows(mask: np.ndarray, rows: np.ndarray) -> bool:
-    """Whether a mask (…, positions) says which queries are hidden, (batch, queries), those of all heads alike."""
-    n, length = mask.size // mask.shape[-1], rows.shape[1]
-    if mask.shape[-1] != length or len(rows) % n:
-        return False
-    return np.array_equal(np.repeat(mask.reshape(n, length) == 0, len(rows) // n, axis=0), rows)
-
-
-def _offset(hidden: np.ndarray, ahead: np.ndarray) -> int | None:
-    """The number that the keys that are hidden are farther ahead than, if these are all of them and no others."""
-    offset = int(ahead[hidden].min()) - 1 if hidden.any() else int(ahead.max())
-    return offset if np.array_equal(hidden, ahead > offset) else None

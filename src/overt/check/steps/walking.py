@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from overt.check.steps import distances, pipeline
-from overt.check.steps.judged import FACTORS, SUMS, UNKNOWN, State
+from overt.check.steps.changes import RAISED, decays, levelled, raised_cells, shared, sigmoid, whole_numbers
+from overt.check.steps.factors import Factored
+from overt.check.steps.judged import FACTORS, SUMS, UNKNOWN
 from overt.check.steps.origins import PRODUCTS
 from overt.check.steps.pipeline import Kind, classify, constant, near
 from overt.check.text.lines import scaled_by_one
@@ -22,10 +24,8 @@ from overt.recorder.products import made_of
 # The logarithm of how many choices of hidden cells there are from where on one is none of chance.
 _BY_CHANCE = log(1e6)
 _ROUNDS = {"round", "round_", "rint", "around"}
-# Numbers that some keys may be by chance, and a share of the largest by which rounding moves one.
-_CODES, _ROUNDED = 3, 0.1
-# A number that scores are not: hidden ones lie as far below 0.
-_RAISED = 1e6
+# A share of the largest number by which rounding moves one.
+_ROUNDED = 0.1
 
 
 class Step(NamedTuple):
@@ -42,7 +42,7 @@ class Step(NamedTuple):
         return self.operation.line
 
 
-class Walk(State):
+class Walk(Factored):
     """The way from the scores of one attention to its weights."""
 
     def _walk(self) -> None:
@@ -66,7 +66,7 @@ class Walk(State):
             if number is not None and not self._goes_on(number, x, y, core.steps[at:]):
                 break
         made = made_of(self.operations, core.scores.sources[1])
-        coded = _whole(core.scores.keys) and any(self.operations[n].name in _ROUNDS for n in made)
+        coded = whole_numbers(core.scores.keys) and any(self.operations[n].name in _ROUNDS for n in made)
         if coded and not any(entry.step == "keys" for entry in self.ledger):
             says = "Keys were rounded to whole numbers, and are not multiplied by what they were divided by."
             self.fail("scores", UNKNOWN, scores_line, says)
@@ -77,7 +77,7 @@ class Walk(State):
             self.odd.clear()
             self._measured(*measured)
             self.phase, self.fitted = "prob", True
-        if self.strange and self.weights is not None and _levelled(self.weights, core.steps[-1][1]):
+        if self.strange and self.weights is not None and levelled(self.weights, core.steps[-1][1]):
             # Nobody does that by mistake.
             says = "each weight is drawn towards that of a mean over all keys that are seen"
             self.note("weights", "held", says, self.strange[-1].line)
@@ -113,7 +113,7 @@ class Walk(State):
                 self.lowered = "row", line
             return True
         ends = rest if raw and (x > pipeline.LOW).any() else []
-        if any(near(_sigmoid(sign * x), end) for sign in (1, -1) for _, end in ends):
+        if any(near(sigmoid(sign * x), end) for sign in (1, -1) for _, end in ends):
             self.odd.append("sigmoid")
             self.note("softmax", "held", "there is none: each weight is the sigmoid of its score", line)
             return False
@@ -125,7 +125,7 @@ class Walk(State):
             kind = Kind("shift", detail="other")
         if kind.name == "zero" and raw and ((x < 0) == kind.cells).all():
             kind = Kind("function", detail="relu")
-        if raw and kind.name in ("bias", "term") and (raised := _raised(x, y)).any():
+        if raw and kind.name in ("bias", "term") and (raised := raised_cells(x, y)).any():
             says = f"To some scores {(y - x)[raised].max():.4g} is added, beside which no other one counts."
             self.fail("mask", "mask_sign_inf", line, says, x, y)
             self._weighed(None, final, self.softmax_line)
@@ -135,7 +135,7 @@ class Walk(State):
     def _told(self, step: Step, rest: Sequence[Any]) -> bool:
         """What a step of a kind comes to; whether those after it are to be told."""
         kind, x, y, raw = step.kind, step.x, step.y, self.phase == "raw"
-        if self.phase == "prob" and _shared(x, y):
+        if self.phase == "prob" and shared(x, y):
             self.shared, whole = True, close(x, np.round(x), 0, 1e-6)
             if whole:
                 # Each key was given to one query.
@@ -260,7 +260,7 @@ class Walk(State):
         says = f"Hidden scores {'become' if filled else 'lose only'} {abs(kind.number):.4g}."
         small = filled and abs(kind.number) < 1e-3
         name = "mask_times_scores" if small else "mask_fill_too_small"
-        name = "mask_sign_inf" if filled and kind.number > _RAISED else name
+        name = "mask_sign_inf" if filled and kind.number > RAISED else name
         self.fail("mask", name, step.line, says, -np.inf, step.y[kind.cells])
         self._hide(kind.cells, step.number)
 
@@ -389,7 +389,7 @@ class Walk(State):
             flat[... if place is None else place.ravel()] = shares.ravel()
             shares = flat.reshape(scores.result.shape)
             shares = scores.form(shares, scores.labels[2], scores.rows, scores.columns)
-        if not _whole(rows) or not constant(shares, 1, 1e-4):
+        if not whole_numbers(rows) or not constant(shares, 1, 1e-4):
             return False
         made = np.sort(rows * np.fmax.reduce(shares, axis=1)[:, :, None], axis=None)
         rounded = (self.operations[n] for n in made_of(self.operations, source))
@@ -482,7 +482,7 @@ class Walk(State):
         # Without a softmax, fixed numbers may weigh the scores, as the decay of a retention does (Sun et al. 2023), and
         # so may what decays with every position by what that says (Yang et al. 2024, gated linear attention).
         factor = self.phase == "raw" and operation.name in FACTORS and not self.core.normal
-        if factor and _decays(step.x, step.y):
+        if factor and decays(step.x, step.y):
             says = "each position in between takes its share of a score, and what comes later has none"
             self.note("decay", "held", says, step.line)
             self.note("mixing", "not tried", "a decay stands where a softmax would", step.line)
@@ -496,103 +496,8 @@ class Walk(State):
             says = f"{operation.name} makes of the scores what no step of attention does."
             self.fail("scores", UNKNOWN, step.line, says, step.x, step.y)
 
-    def _by_key(self, x: np.ndarray, y: np.ndarray) -> bool:
-        """Whether weights, which sum to 1 in the end, have a factor for each key that all queries share, as an area."""
-        core = self.core
-        labels = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
-        with np.errstate(all="ignore"):
-            share = np.where(x > 0, y / x, np.nan).reshape(*core.shape, -1)
-        rows = tuple(labels.index(a) for a in core.mix.rows)
-        live = share[np.isfinite(share)]
-        return bool(core.normal and rows and (live >= 0).all()) and all(constant(share, axis, 1e-5) for axis in rows)
-
-    def _tempered(self, number: int) -> bool:
-        """Whether the scores are multiplied by a number that was made of the data, as a temperature of each query."""
-        path = {*self.core.path, self.core.scores.number}
-        others = (s for s in self.operations[number].sources if s is not None and s not in path and self.data[s])
-        return any(not path & made_of(self.operations, source) for source in others)
-
-    def _free(self, number: int) -> bool:
-        """Whether the scores are multiplied by what is learned, or by what is given and nothing else depends on.
-
-        Of weights, by what the values do not depend on, as those of the step before (Zhang et al. 2018).
-        """
-        operation = self.operations[number]
-        path = {*self.core.path, self.core.scores.number}
-        others = [(s, o) for s, o in zip(operation.sources, operation.origins, strict=True) if s not in path]
-        mine = frozenset[str]().union(*(self.reach[s] if s is not None else {o} - {""} for s, o in others))
-        rest = frozenset[str]().union(*self.streams()[2 if self.phase == "prob" else 0 :])
-        learned = self._of_parameters(number) or any(s is not None and self._looked_up(s, rest) for s, _ in others)
-        return operation.name in FACTORS and (learned or (bool(mine) and not mine & rest))
-
-    def _looked_up(self, number: int, rest: frozenset[str]) -> bool:
-        """Whether something was made, number by number, of what the rest is not, but for whole numbers to choose by."""
-        made = [self.operations[n] for n in made_of(self.operations, number)]
-        numbers = {
-            o for one in made for o, x in zip(one.origins, one.operands, strict=True) if o and x.dtype.kind == "f"
-        }
-        return bool(numbers) and not numbers & rest and not any(one.name in PRODUCTS for one in made)
-
-
-def _levelled(weights: np.ndarray, final: np.ndarray) -> bool:
-    """Whether weights were mixed with those of a mean over the keys that have some, a share for all rows."""
-    seen = weights > 0
-    mean = seen / np.maximum(seen.sum(1, keepdims=True), 1)
-    mine, made = weights - mean, final - mean
-    share = float((mine * made).sum() / max(float((mine * mine).sum()), 1e-12))
-    return 1e-6 < share < 1 - 1e-6 and close(made, share * mine, 1e-4, 1e-6)
-
-
-def _shared(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether each row was divided by a number that is the larger the more it sums to, and none sums to more than 1."""
-    sums, shares = x.sum(1), y.sum(1)
-    live = sums > 1e-6
-    with np.errstate(all="ignore"):
-        by = np.where(live, sums / shares, 1.0)
-    grows = np.diff(by[live][np.argsort(sums[live])])
-    return bool(
-        (x > -1e-6).all()
-        and np.ptp(sums) > 1e-3
-        and (grows >= -1e-6).all()
-        and (grows > 1e-6).any()
-        and (shares[live] > 0).all()
-        and (shares < 1 + 1e-4).all()
-        and np.allclose(x / by[:, None], y, rtol=1e-4, atol=1e-6)
-    )
-
-
-def _whole(x: np.ndarray) -> bool:
-    """Whether numbers are whole, and not only a few of them by chance."""
-    return bool((x == np.round(x)).all()) and len(np.unique(x)) > _CODES
-
 
 def _moves(step: Step) -> bool:
     """Whether something is added to weights that sum to 1 nevertheless."""
     sums = step.y.sum(1)
     return step.operation.name in SUMS and near(sums, np.ones(sums.shape))
-
-
-def _raised(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Cells that became so large, and not those beside them, that in single precision no score is left of them."""
-    with np.errstate(all="ignore"):
-        raised = np.isfinite(x) & np.isfinite(y) & (y - x > _RAISED)
-    return np.asarray(raised & ~raised.all(1, keepdims=True))
-
-
-def _decays(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether each score of a later query was multiplied by a product of factors, one of each position in between."""
-    n = x.shape[1]
-    if len(x) % n:
-        return False
-    known = (np.abs(x) > 1e-9 * np.abs(x).max(initial=0)).reshape(-1, n, n)
-    with np.errstate(all="ignore"):
-        shares = np.where(known, (y / x).reshape(-1, n, n), 1.0)
-        steps = np.log(np.clip(np.diagonal(shares, -1, 1, 2), 1e-300, None))
-        ends = np.pad(np.cumsum(steps, 1), ((0, 0), (1, 0)))
-        between = np.where(np.tri(n, dtype=bool), np.exp(ends[:, :, None] - ends[:, None]), 0.0)
-    return bool((shares >= 0).all() and (shares < 1 + 1e-6).all()) and close(shares[known], between[known], 1e-4, 1e-6)
-
-
-def _sigmoid(x: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        return np.asarray(1 / (1 + np.exp(-x)))
