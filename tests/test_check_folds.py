@@ -171,7 +171,7 @@ BOTH = [
         "Axial",
         "hides = h & ~empty[:, None]",
         "hides = ~h & h.any(dim=1)[:, None]",
-        {"mask_inverted": "key_pad"},
+        {"mask_inverted": "hides ="},
     ),
     ("Decoder", "at.unsqueeze(0) >= k", "at.unsqueeze(0) < k", {"mask_inverted": "self.gone"}),
     ("NonLocal", "softmax(dim=1)", "softmax(dim=2)", "softmax_axis_q"),

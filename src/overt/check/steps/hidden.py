@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 
-def readings(mask: np.ndarray, T: int, S: int) -> Iterator[np.ndarray]:
+def readings_of(mask: np.ndarray, T: int, S: int) -> Iterator[np.ndarray]:
     """What may be seen by a mask, (masks, queries, keys), as its axes may be meant."""
     seen = (mask > -1e3) if (mask.astype(float) < -1e3).any() else mask.astype(bool)
     if seen.ndim == 2 and seen.shape[0] == S != seen.shape[1]:
@@ -23,7 +23,7 @@ def readings(mask: np.ndarray, T: int, S: int) -> Iterator[np.ndarray]:
         yield np.repeat(seen.reshape(-1, 1, S), T, 1)
 
 
-def fitting(seen: np.ndarray, cells: np.ndarray, beside: Sequence[np.ndarray]) -> Iterator[tuple[str, int, list[int]]]:
+def hiding(seen: np.ndarray, cells: np.ndarray, beside: Sequence[np.ndarray]) -> Iterator[tuple[str, int, list[int]]]:
     """How masks hide just these cells: keeping or dropping, beside which other one, and which each row of cells has."""
     for polarity, hides in (("keep", ~seen), ("drop", seen)):
         for number, more in enumerate(beside):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from overt.check.steps.dropped import unused
-from overt.check.steps.hidden import fitting, hides_rows, offset_of, readings
+from overt.check.steps.hidden import hides_rows, hiding, offset_of, readings_of
 from overt.check.steps.judged import SUMS
 from overt.check.steps.origins import Origin
 from overt.check.steps.pipeline import LOW, constant
@@ -175,10 +175,10 @@ class Masked(Scale):
         N, T, S = cells.shape
         # By itself, or beside a causal mask, which may let the next key in.
         beside = [np.zeros((T, S), bool), *(np.triu(np.ones((T, S), bool), S - T + k) for k in (1, 2))]
-        readings = [(mask, seen) for mask in given for seen in readings(mask, T, S)]
+        readings = [(mask, seen) for mask in given for seen in readings_of(mask, T, S)]
         readings = [(mask, seen) for mask, seen in readings
                     if len(np.unique(seen.reshape(len(seen), -1), axis=0)) == len(seen)]  # fmt: skip
-        fitting = [(mask, len(seen), *way) for mask, seen in readings for way in fitting(seen, cells, beside)]
+        fitting = [(mask, len(seen), *way) for mask, seen in readings for way in hiding(seen, cells, beside)]
         mine = self._samples()
 
         def astray(B: int, samples: list[int]) -> bool:
