@@ -53,16 +53,19 @@ def _inside(file: Path) -> list[str]:
         tree = ast.parse(file.read_bytes(), str(file))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise FileError(f"cannot read {file}: {error}") from None
-    return [f"{file}:{name}" for name in _candidates(tree, _imported(tree, file))]
+    return [f"{file}:{name}" for name in _candidates(tree, file)]
 
 
-def _candidates(tree: ast.Module, imported: set[str]) -> Iterator[str]:
+def _candidates(tree: ast.Module, file: Path) -> Iterator[str]:
     """Functions and classes at the top that attend, or that call what normalises, beside them or imported."""
     defined = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
-    norms = _normalising(tree) | imported
+    norms, asked = _normalising(tree), False
     for node in defined:
         names = _names(node)
         mixes = bool(names & _PRODUCTS) or any(isinstance(n, ast.MatMult) or _sums(n) for n in ast.walk(node))
+        if mixes and not asked:
+            # Most files mix nothing.
+            norms, asked = norms | _imported(tree, file), True
         if names & _WHOLE or (mixes and names & (_NORMS | norms - {node.name})):
             yield node.name
 
