@@ -66,5 +66,6 @@ def decays(x: np.ndarray, y: np.ndarray) -> bool:
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(−x)) of each number; 0 where the exponential overflows."""
     with np.errstate(over="ignore"):
         return np.asarray(1 / (1 + np.exp(-x)))
