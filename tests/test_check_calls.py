@@ -327,6 +327,11 @@ def test_the_command_takes_them(file: Path) -> None:
     assert "16 queries" in sized.stdout
     wrong = run.invoke(command, [f"{file}:Window", "--sizes", "T=x"], standalone_mode=False)
     assert "--sizes takes lengths by axis" in str(wrong.exception)
+    for twice, said in (
+        (("--sizes", "T=4,T=5"), "two lengths for T"),
+        (("--argument", "x=q", "--argument", "x=k"), "that x is q"),
+    ):
+        assert said in str(run.invoke(command, [f"{file}:Window", *twice], standalone_mode=False).exception)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -71,6 +71,9 @@ def prints():
 
 def ends():
     raise SystemExit(0)
+
+def ends_late():
+    raise SystemExit(200)
 """
 
 
@@ -108,6 +111,8 @@ def test_code_that_ends_or_cannot_be_read_is_one_line(
     Path("users_broken.py").write_text("def f(\n")
     assert run("record", "users_ends:ends") == 2
     assert "ended the process (SystemExit: 0)" in capsys.readouterr().err
+    assert run("record", "users_ends:ends_late") == 2
+    assert "ended the process (SystemExit: 200)" in capsys.readouterr().err
     assert run("record", "users_broken:f") == 2
     assert "users_broken:f cannot be imported: SyntaxError" in capsys.readouterr().err
 

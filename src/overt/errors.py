@@ -35,3 +35,10 @@ class ProcessError(OvertError, RuntimeError):
 
 class QuadraticWarning(UserWarning):
     """Memory quadratic in length where linear memory is the rule; the message says why, and what would do better."""
+
+
+class StoppedError(SystemExit):
+    """A signal asked for the end: the exit code is 128 and its number, as shells have it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)

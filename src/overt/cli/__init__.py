@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from io import TextIOWrapper
+from types import FrameType
 from typing import Any
 
 import click
 
 from overt import __version__
-from overt.errors import OvertError
+from overt.errors import OvertError, StoppedError
 
 # In the order of --help.  The module overt.cli.<name> holds the command, under the name `command`.
 COMMANDS: tuple[str, ...] = ("translate", "show", "record", "check", "train", "attend", "models", "export")
@@ -105,9 +106,8 @@ def _told(error: BaseException) -> tuple[int, str]:
             return 2, str(error)
         case click.Abort() | KeyboardInterrupt():
             return 130, ""
-        case SystemExit() if isinstance(error.code, int) and error.code > 128:
-            # A signal asked for it.
-            return error.code, ""
+        case StoppedError():
+            return int(error.code or 0), ""
         case SystemExit() if not isinstance(error.__context__, BrokenPipeError):
             return 2, f"the code that was run ended the process (SystemExit: {error.code})"
         case SystemExit() | BrokenPipeError():
@@ -141,6 +141,10 @@ def _open_streams() -> None:
             stream.reconfigure(encoding="utf-8" if unknown else stream.encoding, errors="replace")
 
 
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise StoppedError(number)
+
+
 @contextmanager
 def _stopped_in_order() -> Iterator[None]:
     """Let SIGTERM and SIGHUP unwind, so that what is temporary is removed; what was ignored stays ignored."""
@@ -150,7 +154,7 @@ def _stopped_in_order() -> Iterator[None]:
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     changed = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
     for number in changed:
-        signal.signal(number, lambda number, frame: sys.exit(128 + number))
+        signal.signal(number, _stop)
     try:
         yield
     finally:

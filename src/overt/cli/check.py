@@ -118,7 +118,8 @@ def _roles(arguments: tuple[str, ...]) -> dict[str, str] | None:
         name, equals, meaning = pair.partition("=")
         if not (name and equals and meaning):
             raise click.UsageError(f"--argument takes NAME=ROLE, such as a=q, not {pair!r}")
-        roles[name] = meaning
+        if roles.setdefault(name, meaning) != meaning:
+            raise click.UsageError(f"--argument says that {name} is {roles[name]}, and that it is {meaning}")
     return roles or None
 
 
@@ -128,7 +129,8 @@ def _lengths(sizes: str) -> dict[str, int]:
         axis, _, length = pair.partition("=")
         if not length.strip().isdecimal():
             raise click.UsageError(f"--sizes takes lengths by axis, such as T=16,W=64,H=4, not {sizes!r}")
-        found[axis.strip()] = int(length)
+        if found.setdefault(axis.strip(), int(length)) != int(length):
+            raise click.UsageError(f"--sizes gives two lengths for {axis.strip()}: {sizes!r}")
     return found
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
+
+from overt.errors import StoppedError
 
 
 class Stop:
@@ -28,7 +29,7 @@ class Stop:
     def leave(self) -> NoReturn:
         """Raise what says who asked."""
         if self.asked == signal.SIGTERM:
-            sys.exit(128 + self.asked)
+            raise StoppedError(self.asked)
         raise KeyboardInterrupt
 
     @contextmanager
