@@ -267,6 +267,13 @@ def test_what_libraries_hold_is_no_mistake_for_that(session: Session, file: Path
     assert {f.id for f in report.findings if f.kind in ("mistake", "unknown")} == EXPECTED[name], str(report)
 
 
+def test_what_nothing_reads_is_told_where_it_is_asked_for(session: Session, file: Path) -> None:
+    (finding,) = (f for f in examine(session, f"{file}:nowhere").findings if f.id == "not_inplace")
+    assert finding.where is not None
+    assert finding.where["text"] == "def nowhere(q, k, v, mask=None):"
+    assert "without the argument" in finding.mend
+
+
 def test_a_loss_is_no_attention(session: Session, file: Path) -> None:
     with pytest.raises(CallError, match=r"no attention was found|not sure enough"):
         examine(session, f"{file}:distilled")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -298,7 +299,17 @@ def _overlooked(
         number = list(caller.arrays(way.guess)).index(argument.name)
         if number not in answer.judged["facts"].get("unread", ()) or differ(plain, answer):
             return
-    findings.add("not_inplace", message=f"Nothing reads the argument {argument.name}, so it hides nothing.")
+    told = caller.face.description
+    named = (
+        n
+        for n, text in enumerate(told["source"].splitlines(), told["line"])
+        if re.search(rf"\b{argument.name}\b", text)
+    )
+    findings.add(
+        "not_inplace", line=next(named, None),
+        message=f"Nothing reads the argument {argument.name}, so it hides nothing.",
+        mend=f"Hide by {argument.name} what it hides, or do without the argument.",
+    )  # fmt: skip
 
 
 def _both(one: str, first: Way, two: str, second: Way) -> Way:
