@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -133,3 +134,10 @@ def test_traces_of_complex_numbers_and_of_what_is_awaited() -> None:
     steps = overt.trace(_added, np.ones(2))
     assert steps.step("add").mean == 1 + 2j
     assert drained(_added)(np.ones(1))[0] == 1 + 2j
+
+    async def notebook() -> None:
+        assert overt.trace(_added, np.ones(2)).step("add").mean == 1 + 2j
+        await asyncio.sleep(0)
+
+    # Where a loop runs already, and goes on.
+    asyncio.run(notebook())

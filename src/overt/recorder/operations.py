@@ -163,6 +163,12 @@ def drained(function: Callable[..., Any]) -> Callable[..., Any]:
     def awaited(*args: Any, **kwargs: Any) -> Any:
         import asyncio
 
-        return asyncio.run(function(*args, **kwargs))
+        # The loop of a notebook, or of who is awaited and asks, waits meanwhile.
+        waiting = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+        try:
+            return asyncio.run(function(*args, **kwargs))
+        finally:
+            asyncio._set_running_loop(waiting)
 
     return all_of if inspect.isgeneratorfunction(own) else awaited if inspect.iscoroutinefunction(own) else function
