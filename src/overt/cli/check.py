@@ -113,7 +113,7 @@ def command(
 
 
 def _roles(arguments: tuple[str, ...]) -> dict[str, str] | None:
-    roles = {}
+    roles: dict[str, str] = {}
     for pair in arguments:
         name, equals, meaning = pair.partition("=")
         if not (name and equals and meaning):
@@ -124,7 +124,7 @@ def _roles(arguments: tuple[str, ...]) -> dict[str, str] | None:
 
 
 def _lengths(sizes: str) -> dict[str, int]:
-    found = {}
+    found: dict[str, int] = {}
     for pair in sizes.split(","):
         axis, _, length = pair.partition("=")
         if not length.strip().isdecimal():
