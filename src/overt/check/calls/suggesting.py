@@ -142,6 +142,16 @@ class Suggestions(Supplied):
                         edges = edges.given((name,), "iW")
                     yield edges
                 yield guess
+            spared = [
+                a.name for a in required if a.role in ("mask", "padding") and (a.name,) in self.interface.read.spared
+            ]
+            for family in families if spared and (lengths, dtype) == first[0] else ():
+                # What hides need not be there, though it must be said so.
+                guess = Guess((), lengths, dtype)
+                for a in required:
+                    kind = told[a.name] or roles[a.name]
+                    guess = guess.given((a.name,), "None" if a.name in spared else family.get(kind, kind))
+                yield guess
         given = [a for a in required if not self.absent(a)]
         arrays = [a.name for a in given if told[a.name] not in (*OTHERS, *FUNCTIONS, *HOLDERS)]
         if len(arrays) > 2:

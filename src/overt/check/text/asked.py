@@ -297,7 +297,7 @@ class _Asking:
             self.found.factors.update(self.every(sides))
 
     def comparison(self, node: ast.Compare) -> None:
-        """What is below zero, is sought in something, is the same as others of its own, or is a whole number."""
+        """What is below zero, sought in something, or None, is the same as others of its own, or is a whole number."""
         match node:
             case (
                 ast.Compare(ops=[ast.Lt() | ast.GtE()], comparators=[ast.Constant(value=0)])
@@ -306,6 +306,8 @@ class _Asking:
                 self.found.negative.update(self.paths(node.left))
         first = node.comparators[0]
         match node.ops[0]:
+            case ast.Is() | ast.IsNot() if isinstance(first, ast.Constant) and first.value is None:
+                self.found.spared.update(self.paths(node.left))
             case ast.In() | ast.NotIn():
                 owners = self.paths(first)
                 self.found.sought.update((*path, text) for path in owners for text in spelt(node.left, self.texts))

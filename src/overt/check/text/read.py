@@ -55,6 +55,8 @@ class Read:
     listed: set[str] = field(default_factory=set)
     # what the code makes itself where it is None
     absent: set[Path] = field(default_factory=set)
+    # what it does without where it is None
+    spared: set[Path] = field(default_factory=set)
     # arguments that are added to others, by their names
     added: dict[str, str] = field(default_factory=dict)
     # what arrays are made as long as

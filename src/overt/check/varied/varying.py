@@ -342,8 +342,11 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
         return []
     if isinstance(argument.default, bool):
         return [Way(guess, values={name: not argument.default})]
-    taken = kinds.get((name,))
-    if taken is None and (argument.required or argument.default is not None or role not in (*_HIDE, None)):
+    taken, spared = kinds.get((name,)), kinds.get((name,)) == "None"
+    taken = None if spared else taken
+    if taken is None and (
+        (argument.required and not spared) or argument.default is not None or role not in (*_HIDE, None)
+    ):
         return []
     if taken is not None and not calls.is_mask(taken) and taken != "lengths":
         return []
