@@ -217,8 +217,8 @@ def scaled(
         and abs(alone["scale"] / facts["scale"] - 1) > _WIDER * _LOOSE
     ):
         may = next(iter(alone.get("scale may be", ())), "") or "unknown"
-        if may == "unknown" and "log" in caller.face.text:
-            # Longer sequences may be meant to have sharper weights.
+        if may == "unknown" and ("term" in facts or "log" in caller.face.text):
+            # It may go with the widths of other terms; and longer sequences may be meant to have sharper weights.
             return
         says = "The factor of the scores goes with lengths or samples, and not with the width alone."
         fault = {"mistake": may, "kind": None, "step": "scale", "says": says, "expected": "", "actual": ""}
