@@ -78,6 +78,8 @@ class State:
         self.hiding: list[int] = []
         self.before: np.ndarray | None = None
         self.weights: np.ndarray | None = None
+        # what exponentials are taken of, with all that was added to rows
+        self.exponents: np.ndarray | None = None
         self.softmax_line: Line | None = None
         # what divides by sums
         self.normaliser: int | None = None

@@ -449,6 +449,7 @@ class Walk(Factored):
 
     def _exponential(self, step: Step) -> None:
         by, at = self.lowered
+        self.exponents = step.x
         if self.before is None:
             self.before = step.x
         if step.kind.name == "exp2":
