@@ -70,7 +70,7 @@ def converted(x, w, heads):
     """Softmax of q.k / sqrt(head size) per head.
 
     x  (B, T, C)
-    w  dict: "qkv" (3*C, C) rows as in nn.MultiheadAttention: first the C rows of q (head 0, head 1, ...), then k, then v;
+    w  dict: "qkv" (3*C, C) rows as in nn.MultiheadAttention: first the C rows of q (head 0, 1, ...), then k, then v;
        "out" (C, C)
     """
     B, T, C = x.shape
@@ -94,6 +94,23 @@ def bonded(atoms, bonds, kind, p):
     out = np.zeros_like(v)
     np.add.at(out, i, a[:, :, None] * v[j])
     return atoms + out.reshape(n, -1) @ p["o"]
+
+
+def windows(img, wqkv, wo, table, heads, M):
+    """
+    img    (N, H, W, C), H and W multiples of the window size M
+    wqkv   (C, 3*C), wo (C, C)
+    table  ((2M-1)**2, heads)  relative position bias
+    """
+    N, H, W, C = img.shape
+    cut = img.reshape(N, H // M, M, W // M, M, C).swapaxes(2, 3).reshape(-1, M * M, C)
+    q, k, v = (t.reshape(-1, M * M, heads, C // heads) for t in np.split(cut @ wqkv, 3, axis=-1))
+    y, x = np.divmod(np.arange(M * M), M)
+    index = (y[:, None] - y + M - 1) * (2 * M - 1) + x[:, None] - x + M - 1
+    s = np.einsum("wihd,wjhd->whij", q, k) / math.sqrt(C // heads) + table[index].transpose(2, 0, 1)
+    s = np.exp(s - s.max(-1, keepdims=True))
+    out = np.einsum("whij,wjhd->wihd", s / s.sum(-1, keepdims=True), v).reshape(-1, M * M, C) @ wo
+    return out.reshape(N, H // M, W // M, M, M, C).swapaxes(2, 3).reshape(N, H, W, C)
 
 
 def rotate(x, start):
@@ -129,6 +146,7 @@ BOTH = [
     ("Near", "(a * (v[b, at] + delta)).sum(2)", "(a * (v[0][at] + delta)).sum(2)  # here", "unknown"),
     ("converted", "3, heads, C // heads).permute(2, 0, 3", "heads, 3, C // heads).permute(3, 0, 2", "qkv_order"),
     ("bonded", "a = a / total[i]", "a = a / a.sum(axis=0)  # here", "softmax_global"),
+    ("windows", "math.sqrt(C // heads)", "math.sqrt(C)", "scale_dmodel"),
     ("Stream", "rotate(q, past), rotate(k, past)", "rotate(q, total), rotate(k, total)  # here", "rope_offset"),
 ]
 

@@ -88,6 +88,8 @@ class State:
         # where what is subtracted from the scores is not one number for each row
         self.shifted: Line | None = None
         self.learned = self.fitted = self.exponential = False
+        # whether something else that queries or keys say is part of the scores
+        self.several = False
         self.rounded: Line | None = None
         self.odd: list[str] = []
         self.blocks: list[Core] = []

@@ -95,7 +95,7 @@ class Scale(Walk):
             self.note("scale", "held", "as a configuration says", line)
         elif any(abs(total * n**0.5 - 1) < 1e-3 for n in self._own_widths(core.scores)):
             self.note("scale", "held", "1/√ of the width before each head's matrix", line)
-        elif "term" in self.facts and any(abs(total * (n * width) ** 0.5 - 1) < 1e-3 for n in (2, 3)):
+        elif self.several and any(abs(total * (n * width) ** 0.5 - 1) < 1e-3 for n in (2, 3)):
             self.note("scale", "held", f"1/√{width} shared with other terms (He et al. 2021)", line)
         elif "term" in self.facts and any(abs(total * n**0.5 - 1) < 1e-3 for n in self._joint_widths()):
             self.note("scale", "held", "one over the root of the widths of all terms together", line)
