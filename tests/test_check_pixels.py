@@ -147,6 +147,7 @@ BOTH = [
     ("converted", "3, heads, C // heads).permute(2, 0, 3", "heads, 3, C // heads).permute(3, 0, 2", "qkv_order"),
     ("bonded", "a = a / total[i]", "a = a / a.sum(axis=0)  # here", "softmax_global"),
     ("windows", "math.sqrt(C // heads)", "math.sqrt(C)", "scale_dmodel"),
+    ("windows", "M, M, M, C).swapaxes(2, 3)", "M, M, M, C)", "unknown"),
     ("Stream", "rotate(q, past), rotate(k, past)", "rotate(q, total), rotate(k, total)  # here", "rope_offset"),
 ]
 

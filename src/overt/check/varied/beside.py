@@ -469,7 +469,7 @@ def wider(caller: Caller, guess: Guess, found: Mapping[str, Any]) -> list[dict[s
     if len(images) != 1:
         return []
     guesses = []
-    for axes in (images[0][2:], images[0][1:3]):
+    for axes in ("hw",) if {"h", "w"} <= {*images[0]} else (images[0][2:], images[0][1:3]):
         for by in ((1, 2), (2, 2)) if len(set(axes)) == 2 else ():
             sides = [(a, n * guess.lengths.axis(a)) for a, n in zip(axes, by, strict=True)]
             guesses.append(guess.sized(more=(*guess.lengths.more, *sides)))
