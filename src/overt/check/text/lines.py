@@ -225,8 +225,10 @@ def _counting(node: ast.AST) -> Iterator[ast.AST]:
     features = {id(n) for power in powers for n in ast.walk(power)}
     for n in ast.walk(node):
         counts = isinstance(n, ast.Call) and _name(n) == "arange" and id(n) not in features
-        rows = isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Slice)
-        if counts or (rows and getattr(n.value, "attr", "") != "shape"):
+        taken = (
+            isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Slice) and getattr(n.value, "attr", "") != "shape"
+        )
+        if counts or taken:
             yield n
 
 
