@@ -200,6 +200,9 @@ def _letter(
         likely = ("W", "U")
     elif axis == "H" and (rank > 2 or shape.axes[place] in named) and place < rank - 1:
         likely = ("G", "H") if "kv" in shape.axes[place].lower() else ("H", "G")
+    elif axis == "H" and place == 1 == rank - 1 and not shape.axes[0].isidentifier() and not shape.sort:
+        # Of a table of so many rows, each head has a column.
+        likely = ("H", "G")
     elif place == rank - 1 and not shape.sort and (rank > 1 or axis == "D") and not tokens:
         # Beside key heads stands the width of one.
         kv = r"(n_?|num_?)?(h_?)?kv_?(h|heads)?"

@@ -409,10 +409,12 @@ class Suggestions(Supplied):
                     told = f"length of {axis}"
                 # Of nothing there is nothing to see.
                 said = self.told(a)
-                # Pages are numbers, in which nothing lies.
+                # Pages are numbers, in which nothing lies, and which heads have in common.
                 # What has a number for each edge counts nothing, whatever it is called.
                 edged = {*_ENDS} & {*kinds.values()} and kinds.get((a.name,)) in dict(lengths.more)
-                alone = (said in ("bounds", "lengths", LABEL) and not edged) or (said == "pages" and not inside)
+                alone = (said in ("bounds", "lengths", LABEL) and not edged) or (
+                    said == "pages" and not inside and "H" not in axes_of(kinds.get((a.name,), ""))
+                )
                 known = said if alone or self.absent(a) else kinds.get((a.name,), told)
                 if known is None and a.role is None and len(kinds) > 1 and (a.name,) in self.interface.read.weights:
                     # Beside several arrays that are documented, what these are multiplied with is no other one.

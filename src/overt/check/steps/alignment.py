@@ -192,13 +192,15 @@ class Alignment:
 
     def strangers(self, core: Core) -> bool:
         """Whether keys are paired with the values of other places."""
-        if core.place is None or not core.two:
+        if core.place is None:
             return False
         mix = core.mix
+        # What was made of each pair of a query and a key, and is scored, is of the sample of both.
+        pairs = {} if core.two else self.side(core, 0) | self.side(core, 1)
         keys = [axis for axis in range(core.weights.ndim) if axis in core.key_axes]
         order = [axis for axis in range(core.weights.ndim) if axis not in keys] + keys
         for name, at in self.of(mix.sources[1], mix.origins[1], mix.right).items():
-            mine = self.side(core, 1).get(name)
+            mine = (pairs or self.side(core, 1)).get(name)
             if mine is None or at.shape[:-1] != mix.right.shape:
                 continue
             columns = tuple(i for i, a in enumerate(mix.labels[1]) if a in mix.columns)
@@ -214,6 +216,10 @@ class Alignment:
                 for each in (_spread(x, kept, mix.labels[0], core.weights.shape) for x in (own, empty, alike))
             )
             at_keys = mine.reshape(-1, mine.shape[-1])[core.place]
+            if not core.two:
+                if _of_one_sample(at_keys, at_keys, values) or _of_one_sample(values, values, at_keys):
+                    return True
+                continue
             # Along an axis that one of them keeps to a place of, as where all three are packed, they may differ.
             placed = [np.isfinite(x).all(-1) for x in (values, at_keys)]
             known = placed[0] & placed[1] & (twice[..., 0] == 0)
@@ -250,7 +256,7 @@ class Alignment:
 
     def parted(self, core: Core) -> int:
         """The first operation on the way to the values whose places stand in no order that those of keys had."""
-        keys, values = (self._behind(source) for source in (core.scores.sources[1], core.mix.sources[1]))
+        keys, values = self._behind(*core.scores.sources[core.two :]), self._behind(core.mix.sources[1])
         known = {order for number in keys for order in self._orders(number)}
         apart = (n for n in values if n not in keys and (own := self._orders(n)) and not own & known)
         return next(apart, core.mix.number)
@@ -270,6 +276,7 @@ def _of_one_sample(queries: np.ndarray, *both: np.ndarray) -> bool:
     """Whether keys are those of their query's own sample and all values those of one sample, or the other way round.
 
     Places of all three, rows × keys × axes; samples lie along the first axis of which each row has its own place.
+    What was made of one place of each is half way between both.
     """
     if not all(np.isfinite(at).all() for at in (queries, *both)):
         return False
@@ -279,7 +286,7 @@ def _of_one_sample(queries: np.ndarray, *both: np.ndarray) -> bool:
         return False
     own = [bool(one[axis]) and bool((np.abs(at - queries)[..., axis] < 0.4).all())
            for one, at in zip(alone[1:], both, strict=True)]  # fmt: skip
-    still = [float(np.ptp(at[..., axis])) < 0.4 for at in both]
+    still = [float(np.ptp(at[..., axis]) / np.ptp(queries[..., axis])) < 0.6 for at in both]
     return (own[0] and still[1]) or (own[1] and still[0])
 
 

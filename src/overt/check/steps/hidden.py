@@ -13,6 +13,9 @@ def readings_of(mask: np.ndarray, T: int, S: int) -> Iterator[np.ndarray]:
     if seen.ndim == 2 and seen.shape[0] == S != seen.shape[1]:
         # Samples may come last.
         seen = seen.T
+    while seen.ndim > 2 and seen.shape[-1] < S:
+        # Keys may be the cells of a grid.
+        seen = seen.reshape(*seen.shape[:-2], -1)
     if seen.shape[-1] != S or seen.all() or not seen.any():
         return
     pairs = seen.ndim > 1 and seen.shape[-2] == T

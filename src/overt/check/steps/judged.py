@@ -78,6 +78,8 @@ class State:
         self.hiding: list[int] = []
         self.before: np.ndarray | None = None
         self.weights: np.ndarray | None = None
+        # what exponentials are taken of, with all that was added to rows
+        self.exponents: np.ndarray | None = None
         self.softmax_line: Line | None = None
         # what divides by sums
         self.normaliser: int | None = None
@@ -86,6 +88,8 @@ class State:
         # where what is subtracted from the scores is not one number for each row
         self.shifted: Line | None = None
         self.learned = self.fitted = self.exponential = False
+        # whether something else that queries or keys say is part of the scores
+        self.several = False
         self.rounded: Line | None = None
         self.odd: list[str] = []
         self.blocks: list[Core] = []

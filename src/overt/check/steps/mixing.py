@@ -82,6 +82,10 @@ class Mixing(Merged):
         # Of a row that sees nothing, nothing is said.
         before = np.where(blind.all(1, keepdims=True), -np.inf, self.before)
         mistake, known = pipeline.softmax_mistake(core, before, self.weights)
+        if not known and self.exponents is not None:
+            # What is one number for a row counts beside other rows.
+            mistake, known = pipeline.softmax_mistake(core, self.exponents, self.weights)
+            known = known and mistake is not None
         live = ~np.isneginf(before).all(1)
         right = pipeline.softmax(before, (1,))
         if known and mistake is None:

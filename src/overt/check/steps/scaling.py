@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product as product_of
 
 import numpy as np
 
 from overt.check.steps import pipeline
 from overt.check.steps.judged import UNKNOWN
-from overt.check.steps.origins import PRODUCTS, Origin, constant_over, followed
+from overt.check.steps.origins import PRODUCTS, Origin, behind, constant_over, followed
 from overt.check.steps.turning import turn
 from overt.check.steps.walking import Walk
 from overt.recorder.edges import EDGES
 from overt.recorder.operations import Line
-from overt.recorder.products import contracted, made_of, product
+from overt.recorder.products import Product, contracted, made_of, product
 
 
 class Scale(Walk):
@@ -92,9 +93,11 @@ class Scale(Walk):
             self.note("scale", "held", f"1/√{width}", line)
         elif any(abs(total / x - 1) < 1e-4 for n in self.intended.get("scales", ()) for x in (n, 1 / n, n**-0.5)):
             self.note("scale", "held", "as a configuration says", line)
-        elif "term" in self.facts and any(abs(total * (n * width) ** 0.5 - 1) < 1e-3 for n in (2, 3)):
+        elif any(abs(total * n**0.5 - 1) < 1e-3 for n in self._own_widths(core.scores)):
+            self.note("scale", "held", "1/√ of the width before each head's matrix", line)
+        elif self.several and any(abs(total * (n * width) ** 0.5 - 1) < 1e-3 for n in (2, 3)):
             self.note("scale", "held", f"1/√{width} shared with other terms (He et al. 2021)", line)
-        elif "term" in self.facts and any(abs(total * (width + n) ** 0.5 - 1) < 1e-3 for n in self._beside_widths()):
+        elif "term" in self.facts and any(abs(total * n**0.5 - 1) < 1e-3 for n in self._joint_widths()):
             self.note("scale", "held", "one over the root of the widths of all terms together", line)
         elif mistake is None and self.bent is not None and self._uncapped(self.bent[0], total / self.bent[0], want):
             says = f"What tanh made of the scores divided by {want / self.bent[0]:.4g} is not multiplied by that again."
@@ -141,14 +144,33 @@ class Scale(Walk):
         """Whether what divided scores before they were bent is missing after that, or divides once more."""
         return any(abs(after / x - 1) < 1e-6 for x in (1.0, before / want))
 
-    def _beside_widths(self) -> set[int]:
-        """The widths of other products of the same form, which may be terms of the scores, and of all together."""
-        core, found = self.core, list[int]()
+    def _joint_widths(self) -> set[int]:
+        """The widths of the scores and of another product of the same form, which may be a term of them, or of all."""
+        core, others = self.core, list[Product]()
         for number, operation in enumerate(self.operations[: core.mix.number]):
             if number != core.scores.number and operation.host.shape == core.scores.result.shape:
                 made = contracted(self.operations, number)
-                found += [made.width] if made is not None else []
-        return {*found, sum(found)} - {0}
+                others += [made] if made is not None else []
+        both = product_of(self._own_widths(core.scores), {n for one in others for n in self._own_widths(one)})
+        return {*map(sum, both), core.scores.width + sum(one.width for one in others)} if others else set()
+
+    def _own_widths(self, scores: Product) -> set[int]:
+        """The width of scores, and that of queries, or keys, before each head's were mapped by a matrix of its own.
+
+        Keys that are never made have their matrix in the queries (DeepSeek-AI 2024, multi-head latent attention).
+        """
+        found = {scores.width}
+        for number in scores.sources:
+            made = self._product_behind(number)
+            moved = [s for s in made.sources if s is not None and self.data[s]] if made is not None else []
+            if made is not None and made.batch and len(moved) == 1 and self._product_behind(moved[0]) is not None:
+                found.add(made.width)
+        return found
+
+    def _product_behind(self, number: int | None) -> Product | None:
+        """The product that made something, behind views."""
+        number = behind(self.operations, number)
+        return None if number is None else contracted(self.operations, number)
 
     def _of_matrices(self, sides: Sequence[Origin]) -> tuple[float, list[Line | None]]:
         """What the matrices of queries and keys were multiplied by first, which those of the values were not; where."""

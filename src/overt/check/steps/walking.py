@@ -285,7 +285,10 @@ class Walk(Factored):
             self._hide(kind.cells, step.number)
         self.facts[kind.name] = line.number if line else None
         path = {*self.core.path, self.core.scores.number}
-        made = [self.operations[s].line for s in step.operation.sources if s is not None and s not in path]
+        others = [s for s in step.operation.sources if s is not None and s not in path]
+        queries, keys, _ = self.streams()
+        self.several |= kind.name == "term" and any(self.reach[s] & (queries | keys) for s in others)
+        made = [self.operations[s].line for s in others]
         self.facts[f"{kind.name} made"] = (made[0] or line).number if made and line else self.facts[kind.name]
         self.before = None
         if step.operation.name in ("sub", "subtract", "rsub") and self._second(step.number):
@@ -449,6 +452,7 @@ class Walk(Factored):
 
     def _exponential(self, step: Step) -> None:
         by, at = self.lowered
+        self.exponents = step.x
         if self.before is None:
             self.before = step.x
         if step.kind.name == "exp2":

@@ -17,6 +17,7 @@ _NUMBERS = {"sqrt", "rsqrt", "pow", "power", "float", "int", "tensor", "array", 
 _MASKS = {"tri", "tril", "triu", "arange"}
 # What something has that are its numbers.
 _NUMBERS_OF = {"real", "imag", "T", "mT"}
+_LENGTHS_OF = {"size", "dim", "numel"}
 # What steps go by is called so where calls are given it.
 _NAMED = {"scale": ("scale",), "causal": ("is_causal", "attn_mask"), "dropout": ("dropout_p",),
           "mask": ("attn_mask", "key_padding_mask")}  # fmt: skip
@@ -176,9 +177,12 @@ def counted_at(file: str, line: int, later: Collection[str] = ()) -> int:
         if counts is not None:
             found = next((n.lineno for n in made if n is counts), here)
             made, read = _behind(function, [*_counting(counts)], found)
-        begins = next((n.lineno for n in made if _perhaps_none(n.value)), None)
+        begins = next((n for n in made if _perhaps_none(n.value)), None)
         if begins is not None:
-            return begins
+            # What is handed on, and made of it, is what is wrong there.
+            own = {x.id for place in begins.targets for x in ast.walk(place) if isinstance(x, ast.Name)}
+            handed = counts is None and not own & set().union(*map(_read, wanted))
+            return found if handed else begins.lineno
         told = read & {a.arg for a in function.args.args}
         calls = sorted(_calls_of(function, tree), key=lambda n: (n.lineno not in goes_on, n.lineno)) if told else []
         if not calls or (counts is None and depth > 1):
@@ -207,7 +211,9 @@ def _behind(function: ast.FunctionDef, wanted: Sequence[ast.AST], line: int) -> 
 
 def _read(node: ast.AST) -> set[str]:
     """The names that are read in an expression, but for those that are asked for their length or their parts alone."""
-    asked = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr not in _NUMBERS_OF}
+    called = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    asked = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr not in _NUMBERS_OF
+             and (id(n) not in called or n.attr in _LENGTHS_OF)}  # fmt: skip
     asked |= {id(x) for n in ast.walk(node) if isinstance(n, ast.Call) and _name(n) == "len" for x in n.args}
     return {x.id for x in ast.walk(node)
             if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load) and id(x) not in asked}  # fmt: skip
@@ -219,7 +225,10 @@ def _counting(node: ast.AST) -> Iterator[ast.AST]:
     features = {id(n) for power in powers for n in ast.walk(power)}
     for n in ast.walk(node):
         counts = isinstance(n, ast.Call) and _name(n) == "arange" and id(n) not in features
-        if counts or (isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Slice)):
+        taken = (
+            isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Slice) and getattr(n.value, "attr", "") != "shape"
+        )
+        if counts or taken:
             yield n
 
 

@@ -25,6 +25,8 @@ _ABROAD = (
 )
 # Where something lies, which says more than what is said of what it lies at.
 _AT = r"( of)?( the| its?| an?| any| all| every| each| this| that)?( \w+'s)?( real| valid| actual)?( [^\W\d]\w*)?"
+# What something is added for that is no content.
+_PURPOSE = r"(to (make|fill|reach|complete|get|bring|form|match|obtain|round|equal\w*)|so that)\b"
 # What a clause is made of, the first that fits: what hides (-) or keeps (+), and what turns round the next of these, or the
 # last.
 _SIGNS = (
@@ -38,6 +40,7 @@ _SIGNS = (
     ("next", r"(not|no|never|none|nobody|neither|nor|without|cannot|absence of|\w+n't)\b"),
     ("next", r"non-?(?=pad|mask|empty|hid|miss|ignor|block)"),
     ("+", r"un-?(masked|padded|hidden|blocked|ignored)\b"),
+    ("-", rf"(added|appended|inserted)\b[^.;,]{{0,40}}?\b{_PURPOSE}|(only|merely|just)( been)? (added|appended|inserted)\b"),
     ("-", r"pad(s|ded|ding)?\b|mask(s|ed|ing| out)\b|(?<=not )mask\b"),
     ("-", r"(ignor|hid(e|ing|den)|drop|block|forbid|exclu|disallow|skip|prohibit|discard|remov)\w*"),
     ("-", r"(invisible|invalid|empty|absent|unused|unseen|dead|missing|lost|broken|deleted|rejected|suspended|withdrawn"
@@ -86,7 +89,7 @@ def meaning(line: str, booleans: bool) -> str | None:
     line = re.sub(rf"{one}{between}{none}|{none}{between}{one}", "numbers", line)
     line = re.sub(r"\b(in|at) (row|column|position|place|entry|index)\b[^.;]{0,40}?(?=means?\b|indicates?\b)", "", line)
     added = re.search(
-        r"additive(?! (attention|scor|energ|align))|\badded to\b|0\s*(/|or)\s*-\s*(inf|1e|float|∞)"
+        rf"additive(?! (attention|scor|energ|align))|\badded (?!{_PURPOSE})to\b|0\s*(/|or)\s*-\s*(inf|1e|float|∞)"
         r"|-\s*(inf\w*|[\d.]+e\d+)[\"')]*\s+(to|where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
         line,
     )
@@ -125,13 +128,14 @@ def _of_value(before: str, after: str) -> str | None:
 
 def _said(text: str) -> str | None:
     """keep or drop, where the first clause that says either says no other."""
-    text = re.split(r";|\. ", text)[0].replace("*", "")
+    # What they are may be said behind it.
+    text = re.split(r"(;|\.) (?!(they|these|those|such)\b)", text)[0].replace("*", "")
     # What stands in brackets behind it is a remark.
     text = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", text)
     # What need not be so says nothing.
     text = re.sub(r",?( and| but| which)?( it| they)? need(s|ed)? ?(not|n't)\b[^.;]*", "", text)
     denied = False
-    for clause in re.split(r"[,.:]", text):
+    for clause in re.split(r"[,.:;]", text):
         signs, turned = list[str](), False
         for found in _TOKEN.finditer(clause):
             sign = _SIGNS[int(str(found.lastgroup)[1:])][0]

@@ -41,6 +41,12 @@ _ALL_OF = (
 _ROWS = "rows?|columns?|filas|columnas|zeilen|spalten|lignes|colonnes|righe|linhas|colunas|wiersze|kolumny"
 _LAID = rf"\b({_ROWS})\b|pack|concat"
 
+# What lies as the weights of torch's layer do.
+_AS_TORCH = (
+    rf"(?<!\bnot )\b({_ROWS}|in_proj\w*|pack(ed|s|ing)|laid|layout|order(ed)?)\b[^.;]{{0,40}}\b(as|like|of)"
+    r" ((in|for|the|those|that|of) )*(torch\.)?(nn\.)?MultiheadAttention\b"
+)
+
 # In the languages that have the word.
 _STEPWISE = r"auto[-_ ]?r?r[eé]gr[eé]s(s?i[vfw]|yj)"
 # What depends on what comes before it.
@@ -296,7 +302,7 @@ class Promises(Hiding):
     @property
     def thirds(self) -> bool:
         """Whether all queries are said to come before all keys: q, k and v in a row may be those of each head."""
-        all_of = r"\b(all|every) (of )?(the )?q|\bq(uer(y|ies))?s? (for|of) all heads|\bthirds?\b"
+        all_of = r"\b(all|every) (of )?(the )?q|\bq(uer(y|ies))?s? (for|of) (all|every) heads?|\bthirds?\b"
         shape = r"\b3\W{1,4}(self\.)?(n_?|num_)?h(eads?)?\b"
         told = self._as_torch or self._laid_in_turn is not None
         return told or bool(re.search(rf"{all_of}|{shape}|{_RANGE}(the )?q(uer|\b)", self._packed_prose))
@@ -322,13 +328,16 @@ class Promises(Hiding):
             made = re.search(rf"(?i)\w\((?:self\.)?\w+, *(3 ?\* ?(?:self\.)?{n}|(?:self\.)?{n} ?\* ?3)\b", self.code)
             if made and len(re.findall(rf"[a-zà-ÿ]+ {n} {rows}", text[whole.end() :])) > 1:
                 return True
-        return False
+        # Or of which that many are said to be those of the queries.
+        shapes = re.findall(r"\( ?(?:(?!n?_?h(?:eads?)?\b)\w+ ?, ?)?3 ?[*·×] ?([a-z]\w*) ?(?:,|\))", text)
+        return any(re.search(rf"\b{re.escape(n)} {rows} (of|for) (the )?q(uer(y|ies))?\b", text) for n in shapes)
 
     @cached_property
     def _as_torch(self) -> bool:
         """Whether it takes the weights of torch's layer, which pack all queries, all keys and all values."""
         told = self.description.get("told", "") + self.description["doc"] + self.description["source"]
-        return "MultiheadAttention" in told and bool(re.search(r"in_proj_(weight|bias)", self.code))
+        taken = "MultiheadAttention" in told and re.search(r"in_proj_(weight|bias)", self.code)
+        return bool(taken or re.search(_AS_TORCH, " ".join(told.split())))
 
     @cached_property
     def told_packing(self) -> str | None:
@@ -337,11 +346,11 @@ class Promises(Hiding):
             return "qkv"
         if self._laid_in_turn:
             return self._laid_in_turn
-        one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?(?: first)?"
+        one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: (?:for|of) (?:all|every) heads?)?(?: first)?"
         between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
         prose = re.sub(rf"{_RANGE}(?=(?:the )?[qkv])", "", self._packed_prose)
         if re.search(
-            r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every|by|for) (attention )?head( \d)?\b.{0,45}\bq(uery)?(_\w)?\b.{0,30}\bk(ey)?(_\w)?\b|\bq(uery)?\b.{0,60}of head 0"
+            r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every|by|for) (attention )?head( \d)?\b((?!softmax|scores?\b).){0,45}\bq(uery)?(_\w)?\b(?! ?[.·@*] ?k).{0,30}\bk(ey)?(_\w)?\b|\bq(uery)?\b.{0,60}of head 0"
             # All of one head, before anything is said of the next one.
             r"|\bhead [01]\b((?!\bhead \w).){0,60}\bq(uer(y|ies))?\b((?!\bhead \w).){0,40}\bk(eys?)?\b",
             " ".join(prose.split()),
@@ -353,6 +362,8 @@ class Promises(Hiding):
         if joined := _joined(self.code):
             return joined
         near = r"order|column|row|pack|fused|stack|concat|\|| then all\b|weight"
+        # What stands in brackets behind one is a remark.
+        prose = re.sub(r"(?<=\b[qkv]) *\([^()\n]*\)", "", prose)
         for words in re.finditer(rf"(?=(\b{one}{between}{one}{between}{one}))", prose):
             # It is said of how they lie, in the same line or the one before.
             line = "\n".join(prose[: words.end(1)].splitlines()[-2:]) + prose[words.end(1) :].partition("\n")[0]

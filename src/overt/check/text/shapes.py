@@ -20,9 +20,13 @@ AXIS_WORDS = {
     "T": r"t|s|l|n|m|i|j|seq|seq_?len(gth)?|seqlen|len(gth)?|lq|lk|tq|tk|(q|k|kv|src|tgt|query|key|target|source|n|s)_?(len|length|seq|seq_?len)|n_?(q|k)|(l|t|n|s)_?(q|k|kv|v)|time|time_?steps?|tokens?|steps|positions?|queries|keys|sequence(_?length)?|n_?queries|n_?keys|num_?(queries|keys|tokens)|num_?tokens|t1|t2|q|k|length_?[qk]|words|rows",
     "D": r"d|e|c|f|dim|hd|hs|dh|dk|dv|(d|head|model|embed|emb|embedding|hidden|key|value|h)_?(k|v|q|dim|size|model|head|embed|width|h|embd)|dmodel|depth|channels|features?|width|hidden|embed|d_?in|d_?out|embd|h\*d|h\*e|n_?embd|dim_?head|dims?|units|h_?d|vector|columns",
 }  # fmt: skip
-_OF = r"\w+(?:[ ]*(?:\*\*|//|[*+/·×-])[ ]*\w+)*"
+_TIMES = r"[ ]*(?:\*\*|//|[*+/^·×−-])[ ]*"
+_OF = rf"\w+(?:{_TIMES}\w+)*"
+_SIGNS = str.maketrans({"×": "*", "·": "*", "−": "-", "^": "**", "²": "**2"})
+# A power, or a product, of what stands in brackets.
+_POWER = rf"\({_OF}\)(?:²|{_TIMES}(?:\w+|\({_OF}\)))+"
 # A sum is one over several: of levels, or documents.
-_AXIS = rf"(?:len\(\w+\)|(?:[Ss]um|Σ)(?:_\w+)?(?: ?of | ?over | ?\(? ?){_OF}\)?|{_OF})"
+_AXIS = rf"(?:len\(\w+\)|(?:[Ss]um|Σ)(?:_\w+)?(?: ?of | ?over | ?\(? ?){_OF}\)?|{_POWER}|{_OF})"
 _ANY = r"\.\.\.|…"
 _SHAPE = re.compile(rf"[(\[]\s*((?:{_AXIS}|{_ANY})(?:\s*,\s*(?:{_AXIS}|{_ANY}))*)(\s*,)?\s*[)\]]")
 # What the edges of a graph are counted by.
@@ -311,7 +315,7 @@ def size(axis: str, sizes: Mapping[str, int]) -> int | None:
     """The length of an axis that is a number, or made of others, as ``P + n`` or ``2H``; None if one is not known."""
     if axis in sizes:
         return sizes[axis]
-    text = re.sub(r"(?<![\w])(\d+)([A-Za-z_]\w*)", r"\1*\2", axis.replace("×", "*").replace("·", "*"))
+    text = re.sub(r"(?<![\w])(\d+)([A-Za-z_]\w*)", r"\1*\2", axis.translate(_SIGNS))
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError:
@@ -327,6 +331,7 @@ def size(axis: str, sizes: Mapping[str, int]) -> int | None:
             if one is None or two is None or max(one, two) > 4096:
                 return None
             both = {ast.Add: one + two, ast.Sub: one - two, ast.Mult: one * two}
+            both |= {ast.Pow: one**two} if 0 <= two < 4 else {}
             both |= {ast.FloorDiv: one // two, ast.Div: one // two} if two else {}
             return both.get(type(node.op))
         return None

@@ -217,8 +217,8 @@ def scaled(
         and abs(alone["scale"] / facts["scale"] - 1) > _WIDER * _LOOSE
     ):
         may = next(iter(alone.get("scale may be", ())), "") or "unknown"
-        if may == "unknown" and "log" in caller.face.text:
-            # Longer sequences may be meant to have sharper weights.
+        if may == "unknown" and ("term" in facts or "log" in caller.face.text):
+            # It may go with the widths of other terms; and longer sequences may be meant to have sharper weights.
             return
         says = "The factor of the scores goes with lengths or samples, and not with the width alone."
         fault = {"mistake": may, "kind": None, "step": "scale", "says": says, "expected": "", "actual": ""}
@@ -469,7 +469,7 @@ def wider(caller: Caller, guess: Guess, found: Mapping[str, Any]) -> list[dict[s
     if len(images) != 1:
         return []
     guesses = []
-    for axes in (images[0][2:], images[0][1:3]):
+    for axes in ("hw",) if {"h", "w"} <= {*images[0]} else (images[0][2:], images[0][1:3]):
         for by in ((1, 2), (2, 2)) if len(set(axes)) == 2 else ():
             sides = [(a, n * guess.lengths.axis(a)) for a, n in zip(axes, by, strict=True)]
             guesses.append(guess.sized(more=(*guess.lengths.more, *sides)))
