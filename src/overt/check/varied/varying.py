@@ -158,8 +158,10 @@ def kinder(caller: Caller, found: Found, made: beside.Made) -> Found:
     for handle, guess, judged in told:
         added = wanted and "added" in str(guess) and "added" not in str(best.guess)
         fewer = added or len(judged.get("faults", ())) < best.faults
-        # Where every query sees itself alone there is nothing to be wrong.
-        fewer = fewer and judged.get("facts", {}).get("reach") != 0
+        # Where every query sees itself alone there is nothing to be wrong, nor where several keys are mixed no more.
+        facts, kept = judged.get("facts", {}), {"mixes", "weighs several"}
+        fewer = fewer and facts.get("reach") != 0
+        fewer = fewer and all(facts.get(fact) or not best.judged["facts"].get(fact) for fact in kept)
         # What another mask leaves untried it does not mend; a factor that is given does.
         hides = [[kind for _, kind in one.kinds if calls.is_mask(kind)] for one in (guess, best.guess)]
         fewer = fewer and (hides[0] == hides[1] or not _untold(best.judged, judged))
