@@ -398,7 +398,8 @@ def _meant(face: Interface, argument: Argument, judged: dict[str, Any], findings
     polarity = facts.get("polarity")
     if role in _HIDE and polarity in ("keep", "drop"):
         declared = "keep" if role == "lengths" else face.declared_mask(role)
-        line = at("mask")
+        # Of several attentions, not all are given it.
+        line = facts.get("read at") or at("mask")
         findings.convention[name] = f"True = may {'' if polarity == 'keep' else 'not '}attend"
         if declared in ("keep", "drop") and polarity != declared:
             findings.add("mask_inverted", line=line)
