@@ -49,6 +49,8 @@ def lettered(
         if asks and called(own[1]) == "H":
             letters |= {own[0]: "S", own[1]: "H"}
     sizes = {axis: lengths.axis(letter) for axis, letter in letters.items()} if not words else {}
+    # Layers are as many as an instance was made with, and else one.
+    layers = next((n for name, n in named.items() if constructor_role(name) == "layers"), 1)
     unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
     # A graph has an array of edges; elsewhere their letter is a width.
     graph = {s.axes[-1] for s in found.values() if s.sort == "whole" or s.axes[0] == "2" or len(s.axes) == 1}
@@ -101,7 +103,8 @@ def lettered(
                 letter = next((one for one in "HG" if one not in letters.values()), letter)
             if letter is None or edges or room or (known is not None and (axis.isdigit() or not axis.isidentifier())):
                 letter = axis if axis in PLAIN else next(spare)
-                known = known or next(unlike, 12)
+                counts = called(axis) is None and constructor_role(axis) == "layers"
+                known = known or (layers if counts else next(unlike, 12))
             if known is not None and letter not in PLAIN:
                 lengths = lengths.resized(letter, known)
             letters[axis] = letter
