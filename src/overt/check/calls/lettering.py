@@ -23,10 +23,12 @@ def lettered(
     *,
     makes: bool = False,
     rooms: Mapping[str, int] | None = None,
+    shares: Collection[tuple[str, str]] = (),
 ) -> tuple[dict[Path, str], Lengths]:
     """Documented shapes as kinds: a letter for each word, with the length that its name has, or one of its own.
 
     words: letters that are known.  makes: whether a constructor takes these.  rooms: axes with lengths of their own.
+    shares: axes the first of which is divided by the second.
     """
     letters: dict[str, str] = {EACH_CALL: EACH_CALL} | dict(words or {})
     lengths = replace(lengths, U=lengths.axis("U"))
@@ -42,6 +44,11 @@ def lettered(
         apart = [place for place in range(4) if one[place] != two[place]]
         if apart in ([2], [1, 2]) and called(one[2]) == "H":
             letters |= {two[2]: "G"}
+        # What is divided by what stands in its place are heads, whatever they are called.
+        heads = [place for place in apart if (one[place], two[place]) in shares]
+        if len(heads) == 1 and apart in ([1], [2], [1, 2]):
+            at = 3 - heads[0]
+            letters |= {one[at]: "T", two[at]: "S" if at in apart else "T", one[heads[0]]: "H", two[heads[0]]: "G"}
     # What stands in front of all axes of another one are the positions that it asks.
     floats = [shape.axes for shape in found.values() if not shape.sort]
     for own in floats if not words else ():

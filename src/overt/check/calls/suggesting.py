@@ -292,15 +292,16 @@ class Suggestions(Supplied):
         named = {row["name"]: n for row in made if type(n := row["default"]) is int and n < _REAL} | dict(self.named)
         # What is told as a number may be a factor of a length.
         named |= {a.name: 2 for a in required if self.told(a) == "2" and not self.makes}
+        shares = {*re.findall(r"\b([^\W\d]\w*) *(?://|%) *([^\W\d]\w*)", f"{text}\n{source}")}
         ways = [({}, {}, {})] if self.makes else [*sided(found, asked, self.named)]
         for size, (sizes, known, many) in product((self.ladder[0], *self.ladder[3:4]), ways):
             arrays = {path: shape for path, shape in found.items() if path not in sizes}
             start = longer(size, many)
-            kinds, lengths = lettered(arrays, start, named | known, makes=self.makes)
+            kinds, lengths = lettered(arrays, start, named | known, makes=self.makes, shares=shares)
             by_word = {axis: letter for path, shape in arrays.items()
                        for axis, letter in zip(shape.axes, axes_of(kinds[path]), strict=False)}  # fmt: skip
             if rooms := roomy(text, {**dict.fromkeys(names, "T"), **by_word}, lengths):
-                kinds, lengths = lettered(arrays, start, named | known, makes=self.makes, rooms=rooms)
+                kinds, lengths = lettered(arrays, start, named | known, makes=self.makes, rooms=rooms, shares=shares)
             kinds |= sizes
             # Positions count up, whatever has their shape; words do not.
             counting = {"T": "positions", "BT": "positions (B, T)"}
