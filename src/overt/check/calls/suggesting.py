@@ -304,11 +304,14 @@ class Suggestions(Supplied):
                 kinds, lengths = lettered(arrays, start, named | known, makes=self.makes, rooms=rooms, shares=shares)
             kinds |= sizes
             # Positions count up, whatever has their shape; words do not.
-            counting = {"T": "positions", "BT": "positions (B, T)"}
+            counting = {"T": "positions", "BT": "positions (B, T)", "BS": "positions (B, S)"}
             counting |= {f"below 3: {laid}": kind for laid, kind in counting.items()}
-            kinds |= {(a.name,): counting[laid] for a in required
-                      if a.role == "positions" and (a.name,) not in asked.words
-                      and (laid := kinds.get((a.name,), "")) in counting}  # fmt: skip
+            counted = {a.name for a in required if a.role == "positions"}
+            kinds |= {path: counting[laid] for path, laid in kinds.items()
+                      if path[0] in counted and path not in asked.words and laid in counting}  # fmt: skip
+            if "positions (B, S)" in kinds.values():
+                # A query stands where its key does.
+                lengths = replace(lengths, S=lengths.T)
             kinds |= {path: "lengths" for path in asked.lengths if len(path) > 1 and kinds.get(path) == "B"}
             kinds |= turning
             self._found = {*found, *turning}
