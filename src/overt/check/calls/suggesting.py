@@ -354,6 +354,10 @@ class Suggestions(Supplied):
                         kinds[path] = "HDW"
                     if path in asked.linear - asked.tables:
                         kinds[path] = kinds[path][::-1]
+                    deep = asked.depth(path) if self.interface.description["backend"] == "python" else 0
+                    if 0 < deep < 3 and len(axes_of(kinds[path])) != deep:
+                        # Of lists the code tells how deep they are.
+                        kinds[path] = "W" * deep
             # Of several names for what nothing more is asked of, such as h and w, each may be a number.
             lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}
             sure = {path[:1] for path in held if len(path) > 2 or path in asked.behind | asked.before | asked.parted}

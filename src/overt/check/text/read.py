@@ -99,6 +99,12 @@ class Read:
         """What is divided by before a tanh, and multiplied with behind it."""
         return self.divisors & self.factors if self.squashes else set()
 
+    def depth(self, path: Path) -> int:
+        """How many times something is gone into until there is a number, as in a list of lists; 0 if nobody knows."""
+        numbers = self.factors | self.single | self.divisors
+        inside = (one[len(path) :] for one in numbers if one[: len(path)] == path)
+        return max((len(one) for one in inside if all(name.isdigit() for name in one)), default=0)
+
     def enter(self, path: Path, kind: str) -> None:
         """What lies in something, and what that lies in by its number."""
         for end in range(2, len(path)):
