@@ -193,8 +193,8 @@ LISTED = "list of lengths"
 # One position, behind which there is another, and before which there are some.
 POSITION = "a position"
 WHOLE = (
-    "lengths", SHORTER, "tokens", "one token", "tokens of one", "positions", "positions (B, T)",
-    "positions (B, S)", "bounds", "bounds in T", "parts of T", "edges", "pairs of edges", "sources", "targets", "sorts of edges", "pages",
+    "lengths", SHORTER, "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "positions (B, S)",
+    "bounds", "bounds in T", "parts of T", "edges", "pairs of edges", "sources", "targets", "sorts of edges", "pages",
 )  # fmt: skip
 VALUES: dict[str, Callable[[Lengths], Any]] = {
     "width of all": lambda n: n.W,
