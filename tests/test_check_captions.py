@@ -43,12 +43,13 @@ class Translator(nn.Module):
     src_pad : (batch, src_len) bool, True where src is padding
     """
 
-    def __init__(self, vocab, emb_dim, hid_dim, n_layers=2):
+    def __init__(self, vocab, emb_dim, hid_dim, n_layers=1):
         super().__init__()
         self.embedding = nn.Embedding(vocab, emb_dim)
         self.rnn = nn.GRU(emb_dim, hid_dim, n_layers, batch_first=True)
         self.general = nn.Linear(hid_dim, hid_dim, bias=False)
         self.join = nn.Linear(2 * hid_dim, hid_dim)
+        self.out = nn.Linear(hid_dim, vocab)
 
     def forward(self, word, hidden, enc_out, src_pad):
         output, hidden = self.rnn(self.embedding(word).unsqueeze(1), hidden)
@@ -56,7 +57,8 @@ class Translator(nn.Module):
         energies = torch.bmm(self.general(enc_out), h.unsqueeze(2)).squeeze(2)
         weights = energies.masked_fill(src_pad, -1e10).softmax(dim=-1)
         context = torch.bmm(weights.unsqueeze(1), enc_out).squeeze(1)
-        return torch.tanh(self.join(torch.cat((context, h), dim=1))), hidden, weights
+        made = torch.tanh(self.join(torch.cat((context, h), dim=1)))
+        return self.out(made).log_softmax(dim=1), hidden, weights
 
 
 class Decoder(nn.Module):
@@ -72,12 +74,13 @@ class Decoder(nn.Module):
         self.key = nn.Linear(hidden_size, hidden_size)
         self.energy = nn.Linear(hidden_size, 1)
         self.attn = nn.Linear(hidden_size, max_length)
+        self.out = nn.Linear(hidden_size, 20)
 
     def forward(self, state, annotations, n):
         energy = self.energy(torch.tanh(self.query(state) + self.key(annotations))).transpose(0, 1)
         energy = energy.masked_fill(torch.arange(energy.size(1)) >= n, float("-inf"))
         weights = energy.softmax(dim=1)
-        return weights @ annotations, weights.log_softmax(dim=1)
+        return self.out(weights @ annotations).log_softmax(dim=1), weights
 
 
 def local(q, k, v, positions, window):
