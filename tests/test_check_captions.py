@@ -74,13 +74,15 @@ class Decoder(nn.Module):
         self.key = nn.Linear(hidden_size, hidden_size)
         self.energy = nn.Linear(hidden_size, 1)
         self.attn = nn.Linear(hidden_size, max_length)
+        self.join = nn.Linear(2 * hidden_size, hidden_size)
         self.out = nn.Linear(hidden_size, 20)
 
     def forward(self, state, annotations, n):
         energy = self.energy(torch.tanh(self.query(state) + self.key(annotations))).transpose(0, 1)
         energy = energy.masked_fill(torch.arange(energy.size(1)) >= n, float("-inf"))
         weights = energy.softmax(dim=1)
-        return self.out(weights @ annotations).log_softmax(dim=1), weights
+        context = torch.bmm(weights.unsqueeze(0), annotations.unsqueeze(0))[0]
+        return self.out(torch.relu(self.join(torch.cat((state, context), 1)))).log_softmax(dim=1), weights
 
 
 def local(q, k, v, positions, window):
