@@ -45,10 +45,10 @@ def lettered(
         if apart in ([2], [1, 2]) and called(one[2]) == "H":
             letters |= {two[2]: "G"}
         # What is divided by what stands in its place are heads, whatever they are called.
-        heads = [place for place in apart if (one[place], two[place]) in shares]
-        if len(heads) == 1 and apart in ([1], [2], [1, 2]):
-            at = 3 - heads[0]
-            letters |= {one[at]: "T", two[at]: "S" if at in apart else "T", one[heads[0]]: "H", two[heads[0]]: "G"}
+        shared = [place for place in apart if (one[place], two[place]) in shares]
+        if len(shared) == 1 and apart in ([1], [2], [1, 2]):
+            at = 3 - shared[0]
+            letters |= {one[at]: "T", two[at]: "S" if at in apart else "T", one[shared[0]]: "H", two[shared[0]]: "G"}
     # What stands in front of all axes of another one are the positions that it asks.
     floats = [shape.axes for shape in found.values() if not shape.sort]
     for own in floats if not words else ():
