@@ -161,6 +161,7 @@ OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "tokens of one": lambda n, r: r.integers(0, 4, n.T),
     "positions": lambda n, r: np.arange(n.T),
     "positions (B, T)": lambda n, r: np.broadcast_to(np.arange(n.T), (n.B, n.T)),
+    "positions (B, S)": lambda n, r: np.broadcast_to(np.arange(n.S), (n.B, n.S)),
     "bounds": lambda n, r: np.arange(n.B + 1, dtype=np.int32) * n.T,
     "bounds in T": lambda n, r: np.array([0, n.T // 2, n.T], dtype=np.int32),
     "parts of T": lambda n, r: np.diff(OTHERS["bounds in T"](n, r)),
@@ -192,8 +193,8 @@ LISTED = "list of lengths"
 # One position, behind which there is another, and before which there are some.
 POSITION = "a position"
 WHOLE = (
-    "lengths", SHORTER, "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds",
-    "bounds in T", "parts of T", "edges", "pairs of edges", "sources", "targets", "sorts of edges", "pages",
+    "lengths", SHORTER, "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "positions (B, S)",
+    "bounds", "bounds in T", "parts of T", "edges", "pairs of edges", "sources", "targets", "sorts of edges", "pages",
 )  # fmt: skip
 VALUES: dict[str, Callable[[Lengths], Any]] = {
     "width of all": lambda n: n.W,

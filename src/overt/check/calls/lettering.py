@@ -23,10 +23,12 @@ def lettered(
     *,
     makes: bool = False,
     rooms: Mapping[str, int] | None = None,
+    shares: Collection[tuple[str, str]] = (),
 ) -> tuple[dict[Path, str], Lengths]:
     """Documented shapes as kinds: a letter for each word, with the length that its name has, or one of its own.
 
     words: letters that are known.  makes: whether a constructor takes these.  rooms: axes with lengths of their own.
+    shares: axes the first of which is divided by the second.
     """
     letters: dict[str, str] = {EACH_CALL: EACH_CALL} | dict(words or {})
     lengths = replace(lengths, U=lengths.axis("U"))
@@ -42,6 +44,11 @@ def lettered(
         apart = [place for place in range(4) if one[place] != two[place]]
         if apart in ([2], [1, 2]) and called(one[2]) == "H":
             letters |= {two[2]: "G"}
+        # What is divided by what stands in its place are heads, whatever they are called.
+        shared = [place for place in apart if (one[place], two[place]) in shares]
+        if len(shared) == 1 and apart in ([1], [2], [1, 2]):
+            at = 3 - shared[0]
+            letters |= {one[at]: "T", two[at]: "S" if at in apart else "T", one[shared[0]]: "H", two[shared[0]]: "G"}
     # What stands in front of all axes of another one are the positions that it asks.
     floats = [shape.axes for shape in found.values() if not shape.sort]
     for own in floats if not words else ():
@@ -49,6 +56,8 @@ def lettered(
         if asks and called(own[1]) == "H":
             letters |= {own[0]: "S", own[1]: "H"}
     sizes = {axis: lengths.axis(letter) for axis, letter in letters.items()} if not words else {}
+    # Layers are as many as an instance was made with, and else one.
+    layers = next((n for name, n in named.items() if constructor_role(name) == "layers"), 1)
     unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
     # A graph has an array of edges; elsewhere their letter is a width.
     graph = {s.axes[-1] for s in found.values() if s.sort == "whole" or s.axes[0] == "2" or len(s.axes) == 1}
@@ -101,7 +110,8 @@ def lettered(
                 letter = next((one for one in "HG" if one not in letters.values()), letter)
             if letter is None or edges or room or (known is not None and (axis.isdigit() or not axis.isidentifier())):
                 letter = axis if axis in PLAIN else next(spare)
-                known = known or next(unlike, 12)
+                counts = called(axis) is None and constructor_role(axis) == "layers"
+                known = known or (layers if counts else next(unlike, 12))
             if known is not None and letter not in PLAIN:
                 lengths = lengths.resized(letter, known)
             letters[axis] = letter

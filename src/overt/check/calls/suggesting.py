@@ -302,22 +302,26 @@ class Suggestions(Supplied):
         named = {row["name"]: n for row in made if type(n := row["default"]) is int and n < _REAL} | dict(self.named)
         # What is told as a number may be a factor of a length.
         named |= {a.name: 2 for a in required if self.told(a) == "2" and not self.makes}
+        shares = {*re.findall(r"\b([^\W\d]\w*) *(?://|%) *([^\W\d]\w*)", f"{text}\n{source}")}
         ways = [({}, {}, {})] if self.makes else [*sided(found, asked, self.named)]
         for size, (sizes, known, many) in product((self.ladder[0], *self.ladder[3:4]), ways):
             arrays = {path: shape for path, shape in found.items() if path not in sizes}
             start = longer(size, many)
-            kinds, lengths = lettered(arrays, start, named | known, makes=self.makes)
+            kinds, lengths = lettered(arrays, start, named | known, makes=self.makes, shares=shares)
             by_word = {axis: letter for path, shape in arrays.items()
                        for axis, letter in zip(shape.axes, axes_of(kinds[path]), strict=False)}  # fmt: skip
             if rooms := roomy(text, {**dict.fromkeys(names, "T"), **by_word}, lengths):
-                kinds, lengths = lettered(arrays, start, named | known, makes=self.makes, rooms=rooms)
+                kinds, lengths = lettered(arrays, start, named | known, makes=self.makes, rooms=rooms, shares=shares)
             kinds |= sizes
             # Positions count up, whatever has their shape; words do not.
-            counting = {"T": "positions", "BT": "positions (B, T)"}
+            counting = {"T": "positions", "BT": "positions (B, T)", "BS": "positions (B, S)"}
             counting |= {f"below 3: {laid}": kind for laid, kind in counting.items()}
-            kinds |= {(a.name,): counting[laid] for a in required
-                      if a.role == "positions" and (a.name,) not in asked.words
-                      and (laid := kinds.get((a.name,), "")) in counting}  # fmt: skip
+            counted = {a.name for a in required if a.role == "positions"}
+            kinds |= {path: counting[laid] for path, laid in kinds.items()
+                      if path[0] in counted and path not in asked.words and laid in counting}  # fmt: skip
+            if "positions (B, S)" in kinds.values():
+                # A query stands where its key does.
+                lengths = replace(lengths, S=lengths.T)
             kinds |= {path: "lengths" for path in asked.lengths if len(path) > 1 and kinds.get(path) == "B"}
             kinds |= turning
             self._found = {*found, *turning}
@@ -360,6 +364,10 @@ class Suggestions(Supplied):
                         kinds[path] = "HDW"
                     if path in asked.linear - asked.tables:
                         kinds[path] = kinds[path][::-1]
+                    deep = asked.depth(path) if self.interface.description["backend"] == "python" else 0
+                    if 0 < deep < 3 and len(axes_of(kinds[path])) != deep:
+                        # Of lists the code tells how deep they are.
+                        kinds[path] = "W" * deep
             # Of several names for what nothing more is asked of, such as h and w, each may be a number.
             lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}
             sure = {path[:1] for path in held if len(path) > 2 or path in asked.behind | asked.before | asked.parted}

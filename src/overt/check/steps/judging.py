@@ -244,7 +244,7 @@ class _Judge(Blocks):
         queries, *others = self.streams()
         line = self.operations[core.mix.number].line
         # Where one key alone has weight, neither it nor the query can change that.
-        self.facts["weighs several"] = bool(((core.weights != 0).sum(tuple(core.key_axes)) > 1).any())
+        self.facts["weighs several"] = bool(((np.nan_to_num(core.weights) != 0).sum(tuple(core.key_axes)) > 1).any())
         self.facts |= {"queries": core.scores.queries.shape[1], "mixed at": line.number if line else None}
         if not queries & others[0].union(others[1]):
             self.facts["asked by others"] = sorted(

@@ -194,7 +194,7 @@ class Masked(Scale):
                 self.fail("mask", "mask_float_as_bool", self.mask_line, says)
                 return True
             self._let_in(number == 2, beside[1], cells)
-            self.facts["polarity"] = "additive" if additive else polarity
+            self._read_as("additive" if additive else polarity)
             folds = ([n // max(N // B, 1) for n in range(N)], [n % B for n in range(N)])
             if astray(B, samples):
                 says = "Samples get the masks of other samples."
@@ -259,9 +259,13 @@ class Masked(Scale):
         """Whether rows of what may be seen (samples, S), some of them alike, are those of the heads of each sample."""
         polarity = self._rows(seen, cells)
         if polarity is not None:
-            self.facts["polarity"] = polarity
+            self._read_as(polarity)
             self.note("mask", "held", f"the mask that was given, read as {polarity}", self._lowered_at())
         return polarity is not None
+
+    def _read_as(self, polarity: str) -> None:
+        line = self._lowered_at()
+        self.facts |= {"polarity": polarity, "read at": line.number if line else None}
 
     def _rows(self, seen: np.ndarray, cells: np.ndarray) -> str | None:
         """Whether all queries of each sample, with several heads or not, may see these keys, or those that are not."""

@@ -332,6 +332,11 @@ class _Asking:
             weights = of_own(node.value) or any(len(path) > 1 for path in owners)
             self.found.moving.update(() if weights else self.paths(by))
             self.found.indices.update(self.paths(by) if owners else ())
+        whole: ast.expr = node
+        places = 0
+        while isinstance(whole, ast.Subscript) and isinstance(whole.slice, ast.Name):
+            whole, places = whole.value, places + 1
+        self.found.counted.update((*path, *("0",) * places) for path in self.paths(whole))
         if isinstance(node.slice, ast.Name):
             self.found.parted.update(path for path in owners if path[-1].isdigit())
 

@@ -81,6 +81,8 @@ class Read:
     divisors: set[Path] = field(default_factory=set)
     factors: set[Path] = field(default_factory=set)
     squashes: bool = False
+    # what something is taken out of by what counts, once for each time
+    counted: set[Path] = field(default_factory=set)
     # what layers of a library draw their numbers with
     streams: set[Path] = field(default_factory=set)
     # arguments that are called
@@ -100,6 +102,12 @@ class Read:
     def caps(self) -> set[Path]:
         """What is divided by before a tanh, and multiplied with behind it."""
         return self.divisors & self.factors if self.squashes else set()
+
+    def depth(self, path: Path) -> int:
+        """How many times something is gone into until there is a number, as in a list of lists; 0 if nobody knows."""
+        numbers = self.factors | self.single | self.divisors | self.counted
+        inside = (one[len(path) :] for one in numbers if one[: len(path)] == path)
+        return max((len(one) for one in inside if all(name.isdigit() for name in one)), default=0)
 
     def enter(self, path: Path, kind: str) -> None:
         """What lies in something, and what that lies in by its number."""

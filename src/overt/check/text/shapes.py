@@ -241,14 +241,20 @@ def of_lists(text: str, names: Sequence[str]) -> str:
 
 
 def _listed(text: str, held: Sequence[Path]) -> dict[Path, Shape]:
-    """Shapes of what lies in a list, where as many stand between its brackets, as in ``([x (B, T), n (B,)])``."""
+    """Shapes of what lies in a list, where as many stand between its brackets: ``([x (B, T), n (B,)])``.
+
+    Or right behind its name, with what they are: ``positions ([B, T], [B, S]) int``.
+    """
     found: dict[Path, Shape] = {}
     for owner in {path[:-1] for path in held if path[-1].isdigit()}:
         inside = [path for path in held if path[:-1] == owner]
-        run = rf"[\[(](?:\s*\w+:?\s*{_SHAPE.pattern}\s*,?){{{len(inside)}}}\s*[\])]"
-        listed = re.search(run, text)
+        many, own = f"{{{len(inside)}}}", re.escape(owner[-1])
+        named = re.search(rf"[\[(](?:\s*\w+:?\s*{_SHAPE.pattern}\s*,?){many}\s*[\])]", text)
+        bare = re.search(rf"(?<![\w.]){own}[\s:=]*[\[(](?:\s*{_SHAPE.pattern}\s*,?){many}\s*[\])](.*)", text)
+        listed = named or bare
         places = _SHAPE.finditer(text, listed.start() + 1, listed.end()) if listed and len(inside) > 1 else ()
-        found |= {path: Shape(_axes(place[1]), "") for path, place in zip(sorted(inside), places, strict=False)}
+        sort = "whole" if bare and not named and re.match(rf"\W*{_SORTS['whole']}", bare[bare.lastindex or 0]) else ""
+        found |= {path: Shape(_axes(place[1]), sort) for path, place in zip(sorted(inside), places, strict=False)}
     return found
 
 

@@ -225,19 +225,35 @@ def _blocks(
         wide = replace(guess, lengths=n.resized(along, _LONG))
         for path in whole:
             wide = wide.given(path, f"length of {along}") if ".".join(path) != name else wide
-        for other, block in ((long, _LONG // 3), (wide, _LONG // 3), (guess, 2)):
-            one = made.other(caller, {name: block}) if built else caller
+        # Where no argument lies along these, more of them are none.
+        wider = wide.kinds != guess.kinds or any(along in calls.axes_of(kind) for _, kind in guess.kinds)
+        instances: dict[int, Caller | None] = {}
+        for other, block in ((long, _LONG // 3), *[(wide, _LONG // 3)] * wider, (guess, 2)):
+            if block not in instances:
+                instances[block] = made.other(caller, {name: block}) if built else caller
+            one = instances[block]
             if one is not None and not made.alike(one, caller):
                 # What makes other weights is a width, and no block of keys.
                 break
-            way = Way(other, values={} if built else {name: block}, extra={"record": caller.face.intents})
-            judged = one.ask([way])[0].judged if one is not None else {}
+            way = Way(other, values={} if built else {name: block})
+            plain = one.ask([way]) if one is not None else []
+            equal = built and numbers[name] != block and plain and _exact(plain, caller.ask([Way(other)]))
+            if one is None or plain[0].failed or equal:
+                # What is the same to the last digit was computed in the same way.
+                continue
+            judged = one.ask([replace(way, extra={"record": caller.face.intents})])[0].judged
             faults = [fault for fault in judged.get("faults", ()) if fault["step"] != "scale"]
             # What merges them wrongly is not seen as blocks of one softmax.
             if judged.get("facts", {}).get("blocks") or any(fault["step"] == "log-sum-exp" for fault in faults):
                 for fault in faults:
                     findings.tell(fault)
                 return
+
+
+def _exact(one: Sequence[Answer], two: Sequence[Answer]) -> bool:
+    """Whether two calls gave the very same numbers."""
+    pairs = [*zip(one[0].outputs, two[0].outputs, strict=False)]
+    return bool(pairs) and all(np.array_equal(x, y, equal_nan=True) for x, y in pairs)
 
 
 def _large(caller: Caller, guess: Guess, numbers: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
@@ -256,17 +272,21 @@ def rests(caller: Caller, guess: Guess, made: Made, findings: Findings) -> None:
 
 def _rest(caller: Caller, guess: Guess, made: Made, name: str, built: bool, findings: Findings) -> bool:
     """Whether a number that makes blocks, where those are as long as each other, loses some of the last otherwise."""
-    answers = []
-    for block in (_WHOLE, _WHOLE // 2, _WHOLE // 3, _WHOLE - 2):
+    free = r"(not|n't|never) depends? on|independent of|whatever|same for (any|every|all)"
+    said = rf"({free})\b[^.;]{{0,40}}\b({re.escape(name)}|chunk|block|tile)"
+    promised = re.search(said, " ".join(caller.face.prose.split())) is not None
+    answers: list[Answer] = []
+    for block in (_WHOLE, _WHOLE - 2, _WHOLE // 2, _WHOLE // 3):
         one = made.other(caller, {name: block}) if built else caller
         way = Way(guess.sized(T=_WHOLE, S=_WHOLE), values={} if built else {name: block})
         answers += one.ask([way]) if one is not None else []
-    if len(answers) < 4 or any(answer.failed for answer in answers):
-        return False
-    whole, halves, thirds, uneven = answers
-    free = r"(not|n't|never) depends? on|independent of|whatever|same for (any|every|all)"
-    said = rf"({free})\b[^.;]{{0,40}}\b({re.escape(name)}|chunk|block|tile)"
-    if differ(whole, halves) and re.search(said, " ".join(caller.face.prose.split())):
+        if one is None or answers[-1].failed:
+            return False
+        if answers[1:] and not promised and differ(answers[0], answers[-1]) != (block == _WHOLE - 2):
+            # Nothing is lost of the last block alone.
+            return False
+    whole, uneven, halves, thirds = answers
+    if promised and differ(whole, halves):
         one = made.other(caller, {name: _WHOLE // 2}) if built else caller
         long = guess.sized(T=_LONG, S=_LONG)
         way = Way(long, values={} if built else {name: _WHOLE // 2}, extra={"record": caller.face.intents})

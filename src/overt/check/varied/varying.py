@@ -159,21 +159,23 @@ def kinder(caller: Caller, found: Found, made: beside.Made) -> Found:
     for handle, guess, judged in told:
         added = wanted and "added" in str(guess) and "added" not in str(best.guess)
         fewer = added or len(judged.get("faults", ())) < best.faults
-        # Where every query sees itself alone there is nothing to be wrong.
-        fewer = fewer and judged.get("facts", {}).get("reach") != 0
-        # What another mask leaves untried it does not mend; a factor that is given does.
+        # Where every query sees itself alone there is nothing to be wrong, nor where several keys are mixed no more.
+        facts, kept = judged.get("facts", {}), {"mixes", "weighs several"}
+        fewer = fewer and facts.get("reach") != 0
+        fewer = fewer and all(facts.get(fact) or not best.judged["facts"].get(fact) for fact in kept)
+        # What is left untried is not mended; but a factor that is given mends a scale.
         hides = [[kind for _, kind in one.kinds if calls.is_mask(kind)] for one in (guess, best.guess)]
-        fewer = fewer and (hides[0] == hides[1] or not _untold(best.judged, judged))
+        fewer = fewer and _untold(best.judged, judged) <= ({"scale"} if hides[0] == hides[1] else set())
         if judged.get("cores") and judged["shapes"] == found.judged["shapes"] and fewer:
             best = Found(found.lost, handle, guess, judged, kinds_of(face, guess), found.one)
     return best
 
 
-def _untold(before: dict[str, Any], judged: dict[str, Any]) -> bool:
-    """Whether a step that was wrong before is only not tried now, as where all keys are hidden."""
+def _untold(before: dict[str, Any], judged: dict[str, Any]) -> set[str]:
+    """The steps that were wrong before and are only not tried now, as where all keys are hidden."""
     steps = {fault["step"] for fault in before.get("faults", ())} - {f["step"] for f in judged.get("faults", ())}
-    outcomes = [{e["outcome"] for e in judged.get("ledger", ()) if e["step"].endswith(step)} for step in steps]
-    return {"not tried"} in outcomes
+    ledger = judged.get("ledger", ())
+    return {step for step in steps if {"not tried"} == {e["outcome"] for e in ledger if e["step"].endswith(step)}}
 
 
 def _fitting(caller: Caller, found: Found, made: beside.Made) -> list[Guess]:
@@ -410,7 +412,8 @@ def _meant(face: Interface, argument: Argument, judged: dict[str, Any], findings
     polarity = facts.get("polarity")
     if role in _HIDE and polarity in ("keep", "drop"):
         declared = "keep" if role == "lengths" else face.declared_mask(role)
-        line = at("mask")
+        # Of several attentions, not all are given it.
+        line = facts.get("read at") or at("mask")
         findings.convention[name] = f"True = may {'' if polarity == 'keep' else 'not '}attend"
         if declared in ("keep", "drop") and polarity != declared:
             findings.add("mask_inverted", line=line)
