@@ -243,6 +243,8 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
             findings.untried(argument)
         for way, answer in (right or answers)[:2]:
             judged = answer.judged
+            if argument.role == "cap" and not judged["facts"].get("capped"):
+                judged = _switched(caller, way) or judged
             told.append(judged)
             if right and any(judged["facts"].get(fact) for fact in ("polarity", "hidden")):
                 polarity = judged["facts"].get("polarity")
@@ -261,6 +263,13 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
     pairs = [_both(one, first, two, second) for ((one, _), first), ((two, _), second) in combinations(ran.items(), 2)
              if one != two]  # fmt: skip
     return told, hiding, [*ran.values(), *pairs[:_PAIRS]]
+
+
+def _switched(caller: Caller, way: Way) -> dict[str, Any] | None:
+    """What a recording comes to once all that is off is on, where scores are capped then."""
+    off = {a.name: True for a in caller.face.arguments if a.default is False and a.name not in way.values}
+    answers = caller.ask([replace(way, values=way.values | off)]) if off else []
+    return next((one.judged for one in answers if one.judged.get("facts", {}).get("capped")), None)
 
 
 def _attended(caller: Caller, argument: Argument, found: Found) -> list[dict[str, Any]]:
