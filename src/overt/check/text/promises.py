@@ -398,17 +398,21 @@ class Promises(Hiding):
         above = (re.sub(r"(?m)^[ \t]*(#.*)\n[ \t]*(?=\w+ *[:=])", r"\1 ", source) for source in classes)
         lines += [line for source in above for line in source.splitlines() if "#" in line]
         lines += re.split(ENDS, "\n\n".join([self._configured, *texts(self.description["helpers"])]).lower())
-        told = "\n".join(
-            [self.prose, *(line for line in lines if name and re.search(rf"\b(\w+_)?{name.lower()}\b", line))]
-        )
-        one = rf"\b{name.lower()}\b"
+        # A letter may stand for it.
+        letters = re.findall(rf"\b{name.lower()}\b`* ?(?:= ?`?([a-z])\b|\(`?([a-z])`?\))", "\n".join([self.prose, *lines]))
+        names = "|".join([name.lower(), *filter(None, (one for pair in letters for one in pair))])
+        lines = [line for line in lines if name and re.search(rf"\b(\w+_)?({names})\b", line)]
+        told, one = "\n".join([self.prose, *lines]), rf"\b(?:{names})\b"
         if name and re.search(rf"{one}`? ?[-−–] ?1\b|[-−–] ?{one} ?\+ ?1\b", told):
             # One less than it are the others, or so far back is the first, in any language.
             return True, False
         if name and (far := re.search(rf"\w ?[-−–] ?\w+ ?[)|]? ?(<=|≤|<) ?`?{one}|\b2 ?[*·×]? ?{one} ?\+ ?1\b", told)):
             # How far away the last one is, or the first that is none.
             return far[1] == "<", far[1] != "<"
-        return counted(re.sub(r"\s+", " ", told))
+        # Where the sentences that name it say nothing, the others may.
+        named = [line for line in re.split(ENDS, self.prose) if name and re.search(one, line)]
+        every = (counted(" ".join(text.split())) for text in ("\n".join([*named, *lines]), told))
+        return next((said for said in every if any(said)), (False, False))
 
     @cached_property
     def one_length(self) -> bool:

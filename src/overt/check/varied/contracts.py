@@ -264,9 +264,11 @@ def _rest(caller: Caller, guess: Guess, made: Made, name: str, built: bool, find
     if len(answers) < 4 or any(answer.failed for answer in answers):
         return False
     whole, halves, thirds, uneven = answers
-    free = r"(not|n't|never) depends? on|independent of|whatever|same for (any|every|all)"
+    # Whatever a number is, and not what is a number or more.
+    free = r"(not|n't|never) depends? on|independent of|whatever (the|its|`?\w+`? (is|are)|how)|same for (any|every|all)"
     said = rf"({free})\b[^.;]{{0,40}}\b({re.escape(name)}|chunk|block|tile)"
-    if differ(whole, halves) and re.search(said, " ".join(caller.face.prose.split())):
+    free_of = constructor_role(name) != "window" and re.search(said, " ".join(caller.face.prose.split()))
+    if free_of and differ(whole, halves):
         one = made.other(caller, {name: _WHOLE // 2}) if built else caller
         long = guess.sized(T=_LONG, S=_LONG)
         way = Way(long, values={} if built else {name: _WHOLE // 2}, extra={"record": caller.face.intents})
