@@ -486,6 +486,8 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
             asked = sorted({p[1] for p in interface.read.held if p[:-1] == path and not p[1].isdigit()})
             called = sorted(interface.read.methods.get(path, ()))
             more |= {name: some for name, some in {"asked": asked, "called": called}.items() if some}
+            # What has slots that nothing is written to has them.
+            more |= {"blank": True} if interface.intents["slots unwritten"] else {}
             return {"by": kind[3:], "given": inside} | more | ({} if written else {"empty": True})
         if kind[:5] == "like ":
             return spec((kind[5:],))

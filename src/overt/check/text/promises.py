@@ -48,6 +48,16 @@ _UNTIL = (
     r"(\bdepends? (only )?on (\w+ ){0,2}[01] ?(\.\.+|…|to|-) ?\w\b"
     r"|\bd[eéi]p[eé]nd\w*\b[^.;]{0,80}\[[:., ]*: ?\w ?\+ ?1\])"
 )
+# What nothing was written to, and that it is not read.
+_SLOTS, _WRITTEN = "(slots?|places?|entries|rows|cells)", "(written|filled|occupied|used)"
+_BLANK = rf"(not (been |yet )*{_WRITTEN}|never (been )?{_WRITTEN}|un(written|filled|occupied|used)|empty)"
+_LEFT_OUT = (
+    r"(takes? no part|(is|are) (ignored|hidden|masked|skipped|left out)|(is|are) (not|never) (read|seen|attended)"
+    r"|(gets?|has|have) no weight)"
+)
+_WRITTEN_ALONE = (
+    rf"\b({_SLOTS}\b[^.;]{{0,40}}\b{_BLANK}|{_BLANK} {_SLOTS})\b[^.;]{{0,40}}\b{_LEFT_OUT}|\bonly (the )?{_WRITTEN} {_SLOTS}"
+)
 
 
 class Promises(Hiding):
@@ -74,6 +84,7 @@ class Promises(Hiding):
             else [found[-1] for found in re.findall(
                 rf"\b{_CHOSEN}\b[^.;]{{0,60}}\b(largest|highest|greatest) (\w+)", self._module_prose
             )],
+            "slots unwritten": bool(re.search(_WRITTEN_ALONE, self._module_prose)),
             "asks": self._asks,
             "offsets": self._offsets,
             "scales": [n for config in self.description.get("configs", ()) for n in config["scales"]],
