@@ -1,6 +1,8 @@
-"""What decoding keeps, and how it is told: rings that are meant to be written, windows, drafts behind a cache."""
+"""What decoding keeps, and how it is told: rings that are meant to be written, windows, drafts behind a cache, trees."""
 
 from __future__ import annotations
+
+from importlib.util import find_spec
 
 import pytest
 
@@ -19,7 +21,7 @@ from torch import Tensor, nn
 
 SOURCE = {
     "Ring": '''
-"""One token at a time, with a ring of the last W tokens.  Slots are in no order of time."""'''
+"""One token at a time, with a ring of the last W tokens.  Slots that were never written are not read."""'''
     + _IMPORTS
     + '''
 @dataclass
@@ -120,13 +122,80 @@ class Turned(nn.Module):
         y = (q @ k.mT * self.d**-0.5).softmax(-1) @ v
         return self.o(y.transpose(1, 2).reshape(B, T, D))
 ''',
+    "tree": '''
+"""A token tree is read at once.  parent[n] is the node that n hangs on, and -1 of the root; a node reads its ancestors."""
+import numpy as np
+
+
+def tree(q, k, v, parent):
+    """q, k, v (H, N, d) of the N nodes"""
+    sees = np.zeros((len(parent), len(parent)), bool)
+    for node in range(len(parent)):
+        at = node
+        while at >= 0:
+            sees[node, at] = True
+            at = parent[at]
+    s = np.where(sees, q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1]), -np.inf)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True) @ v
+''',
+    "drafts": '''
+"""Drafts given as paths, [(0,), (1,), (0, 0)]; the root is node 0, and a node reads all on the way from the root to it."""
+import torch
+import torch.nn.functional as F
+
+
+def drafts(q, k, v, paths):
+    """q, k, v (B, H, N, d)"""
+    paths = sorted(paths, key=lambda path: (len(path), path))
+    number = {(): 0} | {path: n for n, path in enumerate(paths, 1)}
+    sees = torch.eye(len(number), dtype=torch.bool)
+    for path in paths:
+        sees[number[path]] |= sees[number[path[:-1]]]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=sees)
+''',
+    "append": '''
+"""The new token goes to slot `length` of S; query heads 0 … g-1 share kv head 0, and so on.
+
+keys, values (B, S, Hkv, d); x (B, 1, D); w has q (D, H, d), k and v (D, Hkv, d), o (H, d, D)
+"""
+import jax
+import jax.numpy as jnp
+
+
+@jax.jit
+def append(w, x, keys, values, length):
+    q, k, v = (jnp.einsum("btm,mhd->bthd", x, w[name]) for name in "qkv")
+    keys = jax.lax.dynamic_update_slice(keys, k, (0, length, 0, 0))
+    values = jax.lax.dynamic_update_slice(values, v, (0, length, 0, 0))
+    g = q.shape[2] // k.shape[2]
+    k, v = (jnp.repeat(x, g, 2) for x in (keys, values))
+    s = jnp.einsum("bthd,bshd->bhts", q, k) / q.shape[-1] ** 0.5
+    p = jax.nn.softmax(jnp.where(jnp.arange(keys.shape[1]) <= length, s, -jnp.inf), -1)
+    return jnp.einsum("bthd,hdm->btm", jnp.einsum("bhts,bshd->bthd", p, v), w["o"]), keys, values
+''',
 }
 
 BOTH = [
     ("Ring", "q.shape[-1] ** -0.5", "x.shape[-1] ** -0.5", "scale_dmodel"),
+    ("Ring", "n = min(kept.seen, W)", "n = W", "unknown"),
     ("Local", "tril(-self.sliding_window)", "tril(-self.sliding_window - 1)", "window_off_by_one"),
     ("Verify", "tril(k.shape[2] - G)", "tril()", "causal_top_left"),
-    ("Turned", "torch.cat((angles, angles), -1)", "angles.repeat_interleave(2, -1)", {"rope_layout": "repeat_interleave"}),
+    (
+        "Turned",
+        "torch.cat((angles, angles), -1)",
+        "angles.repeat_interleave(2, -1)",
+        {"rope_layout": "repeat_interleave"},
+    ),
+    ("tree", "sees[node, at] = True", "sees[at, node] = True", "unknown"),
+    (
+        "drafts",
+        "sees[number[path]] |= sees[number[path[:-1]]]",
+        "sees[number[path], number[path[:-1]]] = True",
+        "unknown",
+    ),
 ]
+if find_spec("jax"):
+    BOTH.append(("append", "jnp.repeat(x, g, 2)", "jnp.tile(x, (1, 1, g, 1))", "gqa_tile"))
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

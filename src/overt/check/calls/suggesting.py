@@ -17,6 +17,7 @@ from overt.check.calls.call import (
     OWN,
     PLAIN,
     ROWS,
+    TREES,
     VALUES,
     Guess,
     Lengths,
@@ -308,6 +309,7 @@ class Suggestions(Supplied):
             kinds |= {(a.name,): counting[laid] for a in required
                       if a.role == "positions" and (a.name,) not in asked.words
                       and (laid := kinds.get((a.name,), "")) in counting}  # fmt: skip
+            kinds |= {(a.name,): own for a in required if (own := self.told(a)) in TREES}
             kinds |= {path: "lengths" for path in asked.lengths if len(path) > 1 and kinds.get(path) == "B"}
             kinds |= turning
             self._found = {*found, *turning}

@@ -77,7 +77,9 @@ class Supplied(Likely):
         axes = [x.elts for x in nodes if isinstance(x, ast.Tuple)]
         axes += [x.args for x in nodes if isinstance(x, ast.Call) and re.search(_FILLED, ast.unparse(x.func))]
         laid = [[x.id for x in some if isinstance(x, ast.Name)] for some in axes if len(some) > 2]
-        one_head = {name for some in laid if any(constructor_role(x) in ("heads", "groups") for x in some) for name in some}
+        one_head = {
+            name for some in laid if any(constructor_role(x) in ("heads", "groups") for x in some) for name in some
+        }
         for a in mine.arguments:
             here = (*path, a.name)
             # As many words as there are, whatever the length is.

@@ -55,9 +55,7 @@ _LEFT_OUT = (
     r"(takes? no part|(is|are) (ignored|hidden|masked|skipped|left out)|(is|are) (not|never) (read|seen|attended)"
     r"|(gets?|has|have) no weight)"
 )
-_WRITTEN_ALONE = (
-    rf"\b({_SLOTS}\b[^.;]{{0,40}}\b{_BLANK}|{_BLANK} {_SLOTS})\b[^.;]{{0,40}}\b{_LEFT_OUT}|\bonly (the )?{_WRITTEN} {_SLOTS}"
-)
+_WRITTEN_ALONE = rf"\b({_SLOTS}\b[^.;]{{0,40}}\b{_BLANK}|{_BLANK} {_SLOTS})\b[^.;]{{0,40}}\b{_LEFT_OUT}|\bonly (the )?{_WRITTEN} {_SLOTS}"
 
 
 class Promises(Hiding):
@@ -85,6 +83,9 @@ class Promises(Hiding):
                 rf"\b{_CHOSEN}\b[^.;]{{0,60}}\b(largest|highest|greatest) (\w+)", self._module_prose
             )],
             "slots unwritten": bool(re.search(_WRITTEN_ALONE, self._module_prose)),
+            "sees ancestors": bool(re.search(
+                r"\bancestors\b|\b(way|path|paths|from)\b[^.;]{0,20}\broot\b|\broot[- ]to\b", self._module_prose
+            )) and "descendant" not in self._module_prose,
             "asks": self._asks,
             "offsets": self._offsets,
             "scales": [n for config in self.description.get("configs", ()) for n in config["scales"]],
@@ -410,7 +411,9 @@ class Promises(Hiding):
         lines += [line for source in above for line in source.splitlines() if "#" in line]
         lines += re.split(ENDS, "\n\n".join([self._configured, *texts(self.description["helpers"])]).lower())
         # A letter may stand for it.
-        letters = re.findall(rf"\b{name.lower()}\b`* ?(?:= ?`?([a-z])\b|\(`?([a-z])`?\))", "\n".join([self.prose, *lines]))
+        letters = re.findall(
+            rf"\b{name.lower()}\b`* ?(?:= ?`?([a-z])\b|\(`?([a-z])`?\))", "\n".join([self.prose, *lines])
+        )
         names = "|".join([name.lower(), *filter(None, (one for pair in letters for one in pair))])
         lines = [line for line in lines if name and re.search(rf"\b(\w+_)?({names})\b", line)]
         told, one = "\n".join([self.prose, *lines]), rf"\b(?:{names})\b"

@@ -247,7 +247,11 @@ def named_parts(source: str) -> dict[str, set[str]]:
     """The attributes, and the entries of dictionaries, that are set by their names, by the name of what has them."""
     found: dict[str, set[str]] = {}
     for n in ast.walk(parsed(source)):
-        if isinstance(n, ast.Attribute | ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name):
+        if (
+            isinstance(n, ast.Attribute | ast.Subscript)
+            and isinstance(n.ctx, ast.Store)
+            and isinstance(n.value, ast.Name)
+        ):
             part = n.attr if isinstance(n, ast.Attribute) else getattr(n.slice, "value", None)
             if isinstance(part, str):
                 found.setdefault(n.value.id, set()).add(part)

@@ -467,13 +467,13 @@ def _masks(caller: Caller, way: Way) -> list[tuple[str, np.ndarray]]:
     return [(n, x) for n, x in given.items() if kinds.get(n, "").startswith(("mask", "added")) and x.shape[-1] > 2]
 
 
-def sees(caller: Caller, way: Way, axis: str = "T") -> np.ndarray | None:
+def sees(caller: Caller, way: Way, axis: str = "T", keys: str = "S") -> np.ndarray | None:
     """Which queries (rows) another key and value at each position (columns) changes the output of; None if unknown.
 
-    axis: the letter of that along which the queries lie.
+    axis: the letter of that along which the queries lie; keys: that of the keys, where there is one.
     """
     kinds = {".".join(path): kind for path, kind in way.guess.kinds if calls.is_floats(kind)}
-    letter = "S" if any("S" in kind for kind in kinds.values()) else axis
+    letter = keys if any(keys in kind for kind in kinds.values()) else axis
     along = {name: kind.index(letter) for name, kind in kinds.items() if kind.count(letter) == 1}
     if not along:
         return None
