@@ -1,4 +1,4 @@
-"""What decoding keeps, and how it is told: rings that are meant to be written, windows, drafts behind a cache, trees."""
+"""What decoding keeps, and how it is told: rings that are written, windows, drafts behind a cache, trees."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Turned(nn.Module):
         return self.o(y.transpose(1, 2).reshape(B, T, D))
 ''',
     "tree": '''
-"""A token tree is read at once.  parent[n] is the node that n hangs on, and -1 of the root; a node reads its ancestors."""
+"""Token trees.  parent[n] is the node that n hangs on, and -1 of the root; a node reads its ancestors."""
 import numpy as np
 
 
@@ -140,7 +140,7 @@ def tree(q, k, v, parent):
     return p / p.sum(-1, keepdims=True) @ v
 ''',
     "drafts": '''
-"""Drafts given as paths, [(0,), (1,), (0, 0)]; the root is node 0, and a node reads all on the way from the root to it."""
+"""Drafts as paths, [(0,), (1,), (0, 0)]; the root is node 0, and a node reads all on the way from the root to it."""
 import torch
 import torch.nn.functional as F
 

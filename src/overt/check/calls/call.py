@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from overt.check.calls.trees import HUNG, PARENTS, PATHS, TREES, parents, paths
 from overt.check.report import brief
 from overt.check.text.interface import Interface
 from overt.check.text.shapes import Path
@@ -154,21 +155,6 @@ def _each(n: Lengths, x: np.ndarray) -> np.ndarray:
 SHORTER, WORD = "lengths in T", "a word"
 
 
-def parents(n: Lengths) -> list[int]:
-    """A tree with a branch at every second level, each node after that which it hangs on, the root first on none."""
-    return [-1, 0, 0, *(i - 1 - i % 2 for i in range(3, n.T))][: n.T]
-
-
-def _paths(n: Lengths) -> list[tuple[int, ...]]:
-    """The same by how all but the root are come to: which of the branches is taken at each node."""
-    before, paths = parents(n), list[tuple[int, ...]]([()])
-    for node, parent in enumerate(before[1:], 1):
-        paths.append((*paths[parent], before[1:node].count(parent)))
-    return paths[1:]
-
-
-# What a tree of as many nodes as there are queries may be told by: an array, or lists.
-PARENTS, HUNG, PATHS = TREES = ("parents in a tree", "list of parents", "paths in a tree")
 OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "lengths": lambda n, r: np.linspace(n.S, max(1, n.S - 2), n.B).astype(int),
     SHORTER: lambda n, r: np.linspace(n.T, max(1, n.T - 2), n.B).astype(int),
@@ -187,7 +173,7 @@ OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "targets": lambda n, r: _edges(n)[1],
     "sorts of edges": lambda n, r: r.integers(0, 2, len(_edges(n)[0])),
     "pages": lambda n, r: r.permutation(n.axis("n")).reshape(n.B, -1),
-    PARENTS: lambda n, r: np.array(parents(n)),
+    PARENTS: lambda n, r: np.array(parents(n.T)),
     "turns": lambda n, r: np.exp(1j * _angles(n, True)),
     "cosines": lambda n, r: np.cos(_angles(n, False)),
     "sines": lambda n, r: np.sin(_angles(n, False)),
@@ -236,8 +222,8 @@ VALUES: dict[str, Callable[[Lengths], Any]] = {
     "root of a width": lambda n: n.D**0.5,
     "base of rates": lambda n: 100.0,
     POSITION: lambda n: max(n.T - 2, 0),
-    HUNG: parents,
-    PATHS: _paths,
+    HUNG: lambda n: parents(n.T),
+    PATHS: lambda n: paths(n.T),
     LISTED: lambda n: OTHERS["lengths"](n, np.random.default_rng(0)).tolist(),
 }
 FUNCTIONS = ("identity", "linear", "causal pairs")

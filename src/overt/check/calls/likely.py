@@ -12,11 +12,8 @@ from typing import Any
 from overt.check.calls.call import (
     KINDS,
     LADDER,
-    HUNG,
     MOST,
     OWN,
-    PARENTS,
-    PATHS,
     POSITION,
     RANDOM,
     SAMPLES,
@@ -28,6 +25,7 @@ from overt.check.calls.call import (
     Lengths,
     Tried,
 )
+from overt.check.calls.trees import HUNG, PARENTS, PATHS
 from overt.check.process.session import Here, Session
 from overt.check.text.interface import Interface
 from overt.check.text.read import Read

@@ -6,7 +6,8 @@ import re
 
 # In words, and by formulas that take the query away from the number.
 _WITH = (
-    r"includ|count(ing|s) (it|the query)\b|(?<!not )counted (in|too|as well)\b|with itself|(?<!not )itself,? (is |being )?count(s|ed)\b"
+    r"includ|count(ing|s) (it|the query)\b|(?<!not )counted (in|too|as well)\b|with itself"
+    r"|(?<!not )itself,? (is |being )?count(s|ed)\b"
     r"|counts (the (query|token) )?itself|itself (is|being) (one|among|part)|itself the (last|first)|\bin total\b"
     r"|\b(its own|the query|the (current|present) \w+)( (key|token|step|position))? (is |being )?"
     r"(among|one of) (them|these|those)\b"

@@ -319,7 +319,7 @@ def _unscaled(found: dict[str, Any], known: Collection[str] = ()) -> dict[str, A
 def filled(
     caller: Caller, guess: Guess, ways: Sequence[Way], told: Sequence[Mapping[str, Any]], findings: Findings
 ) -> None:
-    """Keys of zeros that fill something up and have weight: as many of them as lengths make room for, or as is promised.
+    """Keys of zeros that fill something up and have weight: as many as lengths make room for, or where none may.
 
     ways: calls with what may be left out; told: facts of the call, and of it with other lengths.
     """

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.calls import call as calls
+from overt.check.calls import trees
 from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.steps.definitions import same
@@ -155,12 +156,10 @@ def _places(caller: Caller, guess: Guess, findings: Findings) -> None:
 
 def _tree(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
     """Nodes of a tree that do not see all that they hang on, or see others, where that is what each is said to see."""
-    if findings.wrong or not {*calls.TREES} & {*guess.by_name.values()} or not caller.face.intents["sees ancestors"]:
+    if findings.wrong or not {*trees.TREES} & {*guess.by_name.values()} or not caller.face.intents["sees ancestors"]:
         return
     wide = guess.sized(T=_NODES)
-    cells, seen = sees(caller, Way(wide), keys="T"), np.eye(_NODES, dtype=bool)
-    for node, parent in enumerate(calls.parents(wide.lengths)):
-        seen[node] |= seen[parent] if node else False
+    cells, seen = sees(caller, Way(wide), keys="T"), np.array(trees.ancestors(_NODES))
     if cells is not None and not np.array_equal(cells, seen):
         some = "some" if (cells | seen == seen).all() else "not only those"
         says = f"A node of the tree is said to see all nodes on its way from the root, and sees {some} of them."
