@@ -254,7 +254,9 @@ def _in_place(face: Interface, name: str, changed: set[str]) -> bool:
     if part and others:
         return True
     own = "|".join(re.escape(one.lower()) for one in {owner, name})
-    done = rf"\bin[- ]?place\b|\b({own}|it|they)\b[^.;]*\b(is|are|gets?) (\w+ly |then |also )?{_WRITTEN}\b"
+    done = (
+        rf"\bin[- ]?place\b|\b({own}|it|they)\b(\([^()]*\)|[^.;,()])*\b(is|are|gets?) (\w+ly |then |also )?{_WRITTEN}\b"
+    )
     said = re.split(r"[.;]\s+(?!(?:it|they) )|\n\s*\n", face.prose)
     return any(re.search(rf"\b({own})\b", one) and re.search(done, one)
                and not re.search(r"\b(not|never|no)\b|n't\b", one) for one in said)  # fmt: skip
