@@ -73,9 +73,14 @@ class Supplied(Likely):
         heads = mine.read.heads
         wide = set().union(*(mine.read.divided.get(path, ()) for path in heads))
         # What stands beside a number of heads in one shape is the width of one.
-        nodes = walked(parsed(maker["source"]))
-        axes = [x.elts for x in nodes if isinstance(x, ast.Tuple)]
-        axes += [x.args for x in nodes if isinstance(x, ast.Call) and re.search(_FILLED, ast.unparse(x.func))]
+        filled = [x for x in walked(parsed(maker["source"])) if isinstance(x, ast.Call)
+                  and re.search(_FILLED, ast.unparse(x.func))]  # fmt: skip
+        axes = [x.args for x in filled]
+        axes += [x.elts for one in filled for x in ast.walk(one) if isinstance(x, ast.Tuple | ast.List)]
+        # Or such a shape has a name.
+        made = (x.value for x in walked(parsed(maker["source"])) if isinstance(x, ast.Assign) and len(x.targets) == 1
+                and isinstance(x.targets[0], ast.Name))  # fmt: skip
+        axes += [x.elts for x in made if isinstance(x, ast.Tuple)]
         laid = [[x.id for x in some if isinstance(x, ast.Name)] for some in axes if len(some) > 2]
         one_head = {
             name for some in laid if any(constructor_role(x) in ("heads", "groups") for x in some) for name in some
