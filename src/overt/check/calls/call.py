@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from overt.check.calls.trees import HUNG, PARENTS, PATHS, TREES, parents, paths
 from overt.check.report import brief
 from overt.check.text.interface import Interface
 from overt.check.text.shapes import Path
@@ -152,6 +153,8 @@ def _each(n: Lengths, x: np.ndarray) -> np.ndarray:
 
 # Lengths where there are fewer keys than elsewhere, and the number of one word, where there are no samples.
 SHORTER, WORD = "lengths in T", "a word"
+
+
 OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "lengths": lambda n, r: np.linspace(n.S, max(1, n.S - 2), n.B).astype(int),
     SHORTER: lambda n, r: np.linspace(n.T, max(1, n.T - 2), n.B).astype(int),
@@ -171,6 +174,7 @@ OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "targets": lambda n, r: _edges(n)[1],
     "sorts of edges": lambda n, r: r.integers(0, 2, len(_edges(n)[0])),
     "pages": lambda n, r: r.permutation(n.axis("n")).reshape(n.B, -1),
+    PARENTS: lambda n, r: np.array(parents(n.T)),
     "turns": lambda n, r: np.exp(1j * _angles(n, True)),
     "cosines": lambda n, r: np.cos(_angles(n, False)),
     "sines": lambda n, r: np.sin(_angles(n, False)),
@@ -219,6 +223,8 @@ VALUES: dict[str, Callable[[Lengths], Any]] = {
     "root of a width": lambda n: n.D**0.5,
     "base of rates": lambda n: 100.0,
     POSITION: lambda n: max(n.T - 2, 0),
+    HUNG: lambda n: parents(n.T),
+    PATHS: lambda n: paths(n.T),
     LISTED: lambda n: OTHERS["lengths"](n, np.random.default_rng(0)).tolist(),
 }
 FUNCTIONS = ("identity", "linear", "causal pairs")
@@ -238,13 +244,13 @@ STREAMS = "random streams"
 KINDS = (
     *FLOATS,
     *MASKS,
-    *(kind for kind in (*OTHERS, *VALUES) if kind not in (WORD, SHORTER, POSITION)),
+    *(kind for kind in (*OTHERS, *VALUES) if kind not in (WORD, SHORTER, POSITION, *TREES)),
     *FUNCTIONS,
     *HOLDERS,
 )
 # What a constructor takes.
 SAMPLES = "length of B"
-NUMBERS = (*(kind for kind in VALUES if kind not in (POSITION, LISTED)), SAMPLES, *NAMED, "identity", "linear")
+NUMBERS = (*(kind for kind in VALUES if kind not in (POSITION, LISTED, *TREES)), SAMPLES, *NAMED, "identity", "linear")
 
 
 def is_mask(kind: str) -> bool:
@@ -466,7 +472,7 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
         if kind.endswith(" of them"):
             return {"list": list(inside.values())}
         if kind in VALUES:
-            return {"value": VALUES[kind](n)}
+            return {"sizes" if kind == PATHS else "value": VALUES[kind](n)}
         if kind.startswith(SIZES):
             return {"sizes": ast.literal_eval(kind.removeprefix(SIZES))}
         if kind.startswith(OWN):
@@ -487,6 +493,8 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
             asked = sorted({p[1] for p in interface.read.held if p[:-1] == path and not p[1].isdigit()})
             called = sorted(interface.read.methods.get(path, ()))
             more |= {name: some for name, some in {"asked": asked, "called": called}.items() if some}
+            # What has slots that nothing is written to has them.
+            more |= {"blank": True} if interface.intents["slots unwritten"] else {}
             return {"by": kind[3:], "given": inside} | more | ({} if written else {"empty": True})
         if kind[:5] == "like ":
             return spec((kind[5:],))

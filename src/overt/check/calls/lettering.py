@@ -118,7 +118,12 @@ def lettered(
             sizes[axis] = lengths.axis(letter)
     if not {"T", "S"} & {*letters.values()} and all(len(shape.axes) < 4 for shape in found.values()):
         # What lies between samples and widths is the sequence, where nothing else can be.
-        between = {axes[1] for axes in floats if [letters[a] for a in axes] in (["B", "H", "W"], ["B", "G", "W"])}
+        widths = "WD" if len(floats) == 1 else "W"
+        between = {
+            axes[1]
+            for axes in floats
+            if "".join(letters[a] for a in axes) in {f"B{h}{w}" for h in "HG" for w in widths}
+        }
         letters |= dict.fromkeys(between, "T") if len(between) == 1 else {}
     kinds: dict[Path, str] = {}
     for path, shape in found.items():

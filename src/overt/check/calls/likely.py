@@ -25,6 +25,7 @@ from overt.check.calls.call import (
     Lengths,
     Tried,
 )
+from overt.check.calls.trees import HUNG, PARENTS, PATHS
 from overt.check.process.session import Here, Session
 from overt.check.text.interface import Interface
 from overt.check.text.read import Read
@@ -128,6 +129,13 @@ class Likely:
             return STREAMS
         if said is None and path in asked.numbers and argument.role in (None, "positions"):
             return "0"
+        if said is None and not self.makes and path in asked.numbers and argument.role in ("lengths", "offset"):
+            # How many there are already is where the next one stands.
+            return POSITION
+        tree = argument.role in (None, "positions") and path in asked.hung | asked.branches
+        if said is None and not self.makes and tree:
+            listed = re.match(r"(typing\.)?([Ll]ist|[Ss]equence|[Tt]uple)\b", argument.annotation)
+            return PATHS if path in asked.branches else HUNG if listed else PARENTS
         alone = argument.role in (None, "x", "length", "positions")
         if said is None and not self.makes and alone and self.interface.told_position(argument.name):
             return POSITION

@@ -29,6 +29,7 @@ from overt.check.calls.lettering import lettered, one_by_one, roomy
 from overt.check.calls.likely import FAMILIES, LABEL, LETTERS, SUGGESTED, turns_in
 from overt.check.calls.sides import longer, sided
 from overt.check.calls.supplied import NUMBERS, Supplied, keeps
+from overt.check.calls.trees import TREES
 from overt.check.text import shapes
 from overt.check.text.comments import behind
 from overt.check.text.handed import handed
@@ -322,6 +323,7 @@ class Suggestions(Supplied):
             if "positions (B, S)" in kinds.values():
                 # A query stands where its key does.
                 lengths = replace(lengths, S=lengths.T)
+            kinds |= {(a.name,): tree for a in required if (tree := self.told(a)) in TREES and tree}
             kinds |= {path: "lengths" for path in asked.lengths if len(path) > 1 and kinds.get(path) == "B"}
             kinds |= turning
             self._found = {*found, *turning}

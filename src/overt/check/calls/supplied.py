@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,9 +15,12 @@ from overt.check.text import shapes
 from overt.check.text.interface import Interface
 from overt.check.text.roles import constructor_role, keeping
 from overt.check.text.shapes import Path
+from overt.check.text.syntax import parsed, walked
 
 # What is said of a cache that has pages.
 PAGED = r"page|block"
+# What makes an array of a shape.
+_FILLED = r"\b(zeros|ones|empty|full|randn?|normal)$"
 # What a constructor is given first, where no name tells.
 NUMBERS = ("width of all", "number of heads", "width of a head", "length", "another width")
 # Numbers that are lengths of axes.
@@ -68,6 +72,19 @@ class Supplied(Likely):
         # What counts heads by its use, and what that divides.
         heads = mine.read.heads
         wide = set().union(*(mine.read.divided.get(path, ()) for path in heads))
+        # What stands beside a number of heads in one shape is the width of one.
+        filled = [x for x in walked(parsed(maker["source"])) if isinstance(x, ast.Call)
+                  and re.search(_FILLED, ast.unparse(x.func))]  # fmt: skip
+        axes = [x.args for x in filled]
+        axes += [x.elts for one in filled for x in ast.walk(one) if isinstance(x, ast.Tuple | ast.List)]
+        # Or such a shape has a name.
+        made = (x.value for x in walked(parsed(maker["source"])) if isinstance(x, ast.Assign) and len(x.targets) == 1
+                and isinstance(x.targets[0], ast.Name))  # fmt: skip
+        axes += [x.elts for x in made if isinstance(x, ast.Tuple)]
+        laid = [[x.id for x in some if isinstance(x, ast.Name)] for some in axes if len(some) > 2]
+        one_head = {
+            name for some in laid if any(constructor_role(x) in ("heads", "groups") for x in some) for name in some
+        }
         for a in mine.arguments:
             here = (*path, a.name)
             # As many words as there are, whatever the length is.
@@ -75,6 +92,8 @@ class Supplied(Likely):
             kind = "another width" if means == "vocab" else SUGGESTED.get(means)
             if not means and (a.required or type(a.default) is int):
                 kind = "number of heads" if (a.name,) in heads else "width of all" if (a.name,) in wide else None
+            if kind == "width of all" and a.name in one_head:
+                kind = "width of a head"
             inner = next((m for m in mine.makers.get(a.name, ()) if m["class"]), None)
             # What has a number unless it is told is no array of the same name.
             other = a.name != path[0] and dict(guess.kinds).get((a.name,), "")[:3] != "by "

@@ -242,7 +242,7 @@ class Giver:
             make = getattr(self.thing, spec["by"][1:]) if method else self._maker(spec["by"])
             given = self.each(spec["given"])
             made = self.run(make, [], given, {}, False) if self.run is not None else make(**given)
-            made = drawn(made, np.random.default_rng(0))
+            made = made if "blank" in spec else drawn(made, np.random.default_rng(0))
             if hasattr(made, "named_parameters") and callable(getattr(made, "eval", None)):
                 # A layer is what was learned, and drops nothing.
                 made.eval()

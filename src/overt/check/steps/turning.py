@@ -57,7 +57,10 @@ def turned(
     if q is None and k is None:
         # What each sample says of its own positions may be told by other numbers than steps.
         one, two = (turn(core.operations, data, some, each=True) for some in operands[:2])
-        if one is not None and two is not None and _opposed(one, two):
+        amiss = next((told for some in (one, two) if some is not None for told in _unpaired(core, some)), None)
+        if amiss is not None and amiss.mistake:
+            yield amiss
+        elif one is not None and two is not None and _opposed(one, two):
             yield Told(step, "unknown", _negated(core, data, operands) or two.line, _OPPOSED)
         return
     for name, one in (("queries", q), ("keys", k)):
@@ -69,15 +72,8 @@ def turned(
         if (np.abs(one.sines) > _CLOSE).any(0).sum() == 2:
             # Of one pair no layout is seen.
             facts["one pair"] = True
-        if not _paired(one, one.layout):
-            if _paired(one, "halves" if one.layout == "neighbours" else "neighbours"):
-                says = f"Features are paired as {one.layout}, and their angles are not."
-                yield Told(step, "rope_layout", _laid_at(core, one) or one.line, says)
-            elif _slipped(one):
-                says = "One of the two features of a pair is turned by the angle of its position, and the other is not."
-                yield Told(step, "unknown", one.line, says)
-            else:
-                yield Told(step, None, one.line, "features are turned in a way of their own")
+        for told in _unpaired(core, one):
+            yield told
             return
     if v is not None and intended.get("rotates q and k") and q is not None:
         yield Told(step, "unknown", v.line, "The values are turned too, where queries and keys are said to be.")
@@ -137,6 +133,21 @@ def _negated(core: Core, data: Sequence[bool], operands: tuple[Origin, Origin, O
          if core.operations[n].name in ("neg", "negative")] for one in operands[:2]
     )  # fmt: skip
     return next((line for line in (*k, *q) if line not in q or line not in k), None)
+
+
+def _unpaired(core: Core, one: Turn) -> Iterator[Told]:
+    """What is told where the features of a pair are not turned by one angle."""
+    step = "rotation"
+    if _paired(one, one.layout):
+        return
+    if _paired(one, "halves" if one.layout == "neighbours" else "neighbours"):
+        says = f"Features are paired as {one.layout}, and their angles are not."
+        yield Told(step, "rope_layout", _laid_at(core, one) or one.line, says)
+    elif _slipped(one):
+        says = "One of the two features of a pair is turned by the angle of its position, and the other is not."
+        yield Told(step, "unknown", one.line, says)
+    else:
+        yield Told(step, None, one.line, "features are turned in a way of their own")
 
 
 def _paired(one: Turn, layout: str) -> bool:

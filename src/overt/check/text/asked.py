@@ -61,6 +61,8 @@ def asked(
                 here.subscript(node)
             case ast.If():
                 here.choice(node)
+            case ast.While():
+                found.hung.update(here.every(numeric.followed(node)))
             case ast.Attribute(attr="shape" | "size" | "ndim"):
                 found.sized.update(here.paths(node.value))
             case ast.Call():
@@ -115,8 +117,8 @@ class _Asking:
                     if isinstance(given, ast.Name) and isinstance(of, ast.Name) and stored.count(given.id) == 1:
                         # What is called otherwise, and never anything else, is the same.
                         self.known.setdefault(given.id, self.paths(of))
-                    if isinstance(given, ast.Name) and isinstance(of, ast.ListComp) and self.paths(of):
-                        # What is left of a list has another name.
+                    if isinstance(given, ast.Name) and isinstance(of, ast.ListComp | ast.Call) and self.paths(of):
+                        # What is left of a list, or is in another order, has another name.
                         self.known.setdefault(given.id, self.paths(of))
                     if isinstance(given, ast.Tuple) and isinstance(of, ast.GeneratorExp | ast.ListComp):
                         # Names for each of what something is made of one by one are names for that.
@@ -304,6 +306,7 @@ class _Asking:
                 | ast.Compare(ops=[_], comparators=[ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1))])
             ):
                 self.found.negative.update(self.paths(node.left))
+                self.found.hung.update(path[:1] for path in self.paths(node.left) if path[1:] == ("0",))
         first = node.comparators[0]
         match node.ops[0]:
             case ast.Is() | ast.IsNot() if isinstance(first, ast.Constant) and first.value is None:
@@ -325,6 +328,7 @@ class _Asking:
         """What is written, what rows are taken out of, and by what."""
         owners, by = self.paths(node.value), numeric.bare(node.slice)
         self.found.stored.update(self.paths(node) if isinstance(node.ctx, ast.Store) else ())
+        self.begun(node.slice)
         ranged = isinstance(by, ast.Call) and "range" in ast.unparse(by.func)
         if ranged or (isinstance(by, ast.Name) and by.id in self.known):
             self.found.tables.update(owners)
@@ -339,6 +343,13 @@ class _Asking:
         self.found.counted.update((*path, *("0",) * places) for path in self.paths(whole))
         if isinstance(node.slice, ast.Name):
             self.found.parted.update(path for path in owners if path[-1].isdigit())
+
+    def begun(self, *keys: ast.AST) -> None:
+        """What is looked up by the first of what lies in a list."""
+        for key in keys:
+            match key:
+                case ast.Subscript(value=ast.Name() as own, slice=ast.Slice(lower=None, upper=ast.expr())):
+                    self.found.branches.update(path[:1] for path in self.paths(own) if path[1:] == ("0",))
 
     def listed(self, name: ast.Name, nodes: Iterable[ast.AST]) -> None:
         """What is asked whether anything lies in it, and for what lies at some places, is a list."""
@@ -378,6 +389,7 @@ class _Asking:
             self.found.sized.update(state if len(state) == 2 else ())
         self.found.streams.update(self.every(one.value for one in node.keywords if one.arg == "rngs"))
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        self.begun(*node.args if name in ("index", "get") else ())
         if re.fullmatch(_ADDING, ast.unparse(node.func)) and len(node.args) > 1:
             self.found.added_by.update(path for path in self.paths(node.args[1]) if len(path) == 1)
         self.found.squashes |= name == "tanh"
@@ -450,7 +462,7 @@ def paths_of(node: ast.AST, known: Mapping[str, list[Path]], texts: Mapping[str,
         return known.get(node.id, [])
     if isinstance(node, ast.Attribute) and ast.unparse(node) in known:
         return known[ast.unparse(node)]
-    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("tuple", "list"):
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("tuple", "list", "sorted"):
         return [path for x in node.args for path in paths_of(x, known, texts)]
     if isinstance(node, ast.ListComp) and ast.unparse(node.elt) == ast.unparse(node.generators[0].target):
         # Some of what lies in a list.

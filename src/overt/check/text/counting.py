@@ -6,7 +6,8 @@ import re
 
 # In words, and by formulas that take the query away from the number.
 _WITH = (
-    r"includ|count(ing|s) (it|the query)\b|(?<!not )counted (in|too|as well)\b|with itself|itself counts"
+    r"includ|count(ing|s) (it|the query)\b|(?<!not )counted (in|too|as well)\b|with itself"
+    r"|(?<!not )itself,? (is |being )?count(s|ed)\b"
     r"|counts (the (query|token) )?itself|itself (is|being) (one|among|part)|itself the (last|first)|\bin total\b"
     r"|\b(its own|the query|the (current|present) \w+)( (key|token|step|position))? (is |being )?"
     r"(among|one of) (them|these|those)\b"
@@ -15,7 +16,7 @@ _WITH = (
     r"|\b(включая|в том числе|dahil|包括自己|自分も含め|含自身)"
 )
 _BESIDES = (
-    r"besides|exclud|\+ ?1\W{0,4}(keys|tokens|positions)|not count|in addition to|plus itself|plus the query"
+    r"besides|exclud|\+ ?1\W{0,4}(keys|tokens|positions)|not (itself )?count|in addition to|plus itself|plus the query"
     r"|without itself|before it\b"
 )
 # How far away the last one is counts no query, whatever is said to be seen too.

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from overt.check.text.syntax import is_own
+from overt.check.text.syntax import assigned, is_own
 
 # What makes arrays of one number.
 _MADE = r"(new_)?(zeros|ones|full|empty)"
@@ -111,6 +111,17 @@ def columns(node: ast.AST) -> list[ast.AST]:
                 found.append(x)
             case ast.Subscript(value=x, slice=ast.Tuple(elts=[*_, ast.Constant(value=None)])):
                 found.append(x)
+    return found
+
+
+def followed(loop: ast.While) -> list[ast.AST]:
+    """What says of each number which one comes next, where a loop goes from one to the other: ``n = parents[n]``."""
+    found: list[ast.AST] = []
+    for node in ast.walk(loop):
+        for target, value in assigned(node):
+            of = value.args[0] if isinstance(value, ast.Call) and ast.unparse(value.func) == "int" else value
+            if isinstance(of, ast.Subscript) and ast.unparse(of.slice) == ast.unparse(target):
+                found.append(of.value)
     return found
 
 

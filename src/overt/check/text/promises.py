@@ -54,6 +54,14 @@ _UNTIL = (
     r"(\bdepends? (only )?on (\w+ ){0,2}[01] ?(\.\.+|…|to|-) ?\w\b"
     r"|\bd[eéi]p[eé]nd\w*\b[^.;]{0,80}\[[:., ]*: ?\w ?\+ ?1\])"
 )
+# What nothing was written to, and that it is not read.
+_SLOTS, _WRITTEN = "(slots?|places?|entries|rows|cells)", "(written|filled|occupied|used)"
+_BLANK = rf"(not (been |yet )*{_WRITTEN}|never (been )?{_WRITTEN}|un(written|filled|occupied|used)|empty)"
+_LEFT_OUT = (
+    r"(takes? no part|(is|are) (ignored|hidden|masked|skipped|left out)|(is|are) (not|never) (read|seen|attended)"
+    r"|(gets?|has|have) no weight)"
+)
+_WRITTEN_ALONE = rf"\b({_SLOTS}\b[^.;]{{0,40}}\b{_BLANK}|{_BLANK} {_SLOTS})\b[^.;]{{0,40}}\b{_LEFT_OUT}|\bonly (the )?{_WRITTEN} {_SLOTS}"
 
 
 class Promises(Hiding):
@@ -80,6 +88,10 @@ class Promises(Hiding):
             else [found[-1] for found in re.findall(
                 rf"\b{_CHOSEN}\b[^.;]{{0,60}}\b(largest|highest|greatest) (\w+)", self._module_prose
             )],
+            "slots unwritten": bool(re.search(_WRITTEN_ALONE, self._module_prose)),
+            "sees ancestors": bool(re.search(
+                r"\bancestors\b|\b(way|path|paths|from)\b[^.;]{0,20}\broot\b|\broot[- ]to\b", self._module_prose
+            )) and "descendant" not in self._module_prose,
             "asks": self._asks,
             "offsets": self._offsets,
             "scales": [n for config in self.description.get("configs", ()) for n in config["scales"]],
@@ -409,17 +421,23 @@ class Promises(Hiding):
         above = (re.sub(r"(?m)^[ \t]*(#.*)\n[ \t]*(?=\w+ *[:=])", r"\1 ", source) for source in classes)
         lines += [line for source in above for line in source.splitlines() if "#" in line]
         lines += re.split(ENDS, "\n\n".join([self._configured, *texts(self.description["helpers"])]).lower())
-        told = "\n".join(
-            [self.prose, *(line for line in lines if name and re.search(rf"\b(\w+_)?{name.lower()}\b", line))]
+        # A letter may stand for it.
+        letters = re.findall(
+            rf"\b{name.lower()}\b`* ?(?:= ?`?([a-z])\b|\(`?([a-z])`?\))", "\n".join([self.prose, *lines])
         )
-        one = rf"\b{name.lower()}\b"
+        names = "|".join([name.lower(), *filter(None, (one for pair in letters for one in pair))])
+        lines = [line for line in lines if name and re.search(rf"\b(\w+_)?({names})\b", line)]
+        told, one = "\n".join([self.prose, *lines]), rf"\b(?:{names})\b"
         if name and re.search(rf"{one}`? ?[-−–] ?1\b|[-−–] ?{one} ?\+ ?1\b", told):
             # One less than it are the others, or so far back is the first, in any language.
             return True, False
         if name and (far := re.search(rf"\w ?[-−–] ?\w+ ?[)|]? ?(<=|≤|<) ?`?{one}|\b2 ?[*·×]? ?{one} ?\+ ?1\b", told)):
             # How far away the last one is, or the first that is none.
             return far[1] == "<", far[1] != "<"
-        return counted(re.sub(r"\s+", " ", told))
+        # Where the sentences that name it say nothing, the others may.
+        named = [line for line in re.split(ENDS, self.prose) if name and re.search(one, line)]
+        every = (counted(" ".join(text.split())) for text in ("\n".join([*named, *lines]), told))
+        return next((said for said in every if any(said)), (False, False))
 
     @cached_property
     def one_length(self) -> bool:

@@ -29,6 +29,9 @@ class Read:
     labels: set[Path] = field(default_factory=set)
     # what is compared with numbers below 0, or with 0 from below
     negative: set[Path] = field(default_factory=set)
+    # what says of each which one before it hangs on, and lists in which others are looked up by how they begin
+    hung: set[Path] = field(default_factory=set)
+    branches: set[Path] = field(default_factory=set)
     # what has its outputs before its inputs, what slices begin and end at, what something is split into, what slices
     # end at, and what is joined with texts
     linear: set[Path] = field(default_factory=set)

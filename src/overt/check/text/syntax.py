@@ -243,6 +243,21 @@ def written(source: str) -> set[str]:
     return found
 
 
+def named_parts(source: str) -> dict[str, set[str]]:
+    """The attributes, and the entries of dictionaries, that are set by their names, by the name of what has them."""
+    found: dict[str, set[str]] = {}
+    for n in ast.walk(parsed(source)):
+        if (
+            isinstance(n, ast.Attribute | ast.Subscript)
+            and isinstance(n.ctx, ast.Store)
+            and isinstance(n.value, ast.Name)
+        ):
+            part = n.attr if isinstance(n, ast.Attribute) else getattr(n.slice, "value", None)
+            if isinstance(part, str):
+                found.setdefault(n.value.id, set()).add(part)
+    return found
+
+
 def listed(node: ast.AST, lists: Mapping[str, list[str]]) -> list[str]:
     """The texts in a list, or those by which a dictionary is asked."""
     match node:

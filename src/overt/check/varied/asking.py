@@ -19,12 +19,14 @@ from overt.check.findings import Findings
 from overt.check.mistakes import MISTAKES
 from overt.check.process.session import Here, Session
 from overt.check.text.interface import Interface
-from overt.check.text.syntax import written
+from overt.check.text.syntax import named_parts, written
 
 # Two outputs are different, and half precision is off, by more than this share of the largest number.
 _SAME, _HALF = 1e-6, 4e-3
 # Queries and keys by which is seen how far a query sees.
 _POSITIONS = 7
+# What is said of an argument that a call writes to.
+_WRITTEN = "(updated|(over)?written|mutated|modified|changed|filled|extended|advanced)"
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ def _changed(answers: Sequence[Answer], face: Interface, findings: Findings) -> 
     changed = {key.split("_", 1)[-1].split("+")[-1] for key in every if key[:4] != "own "}
     # What an instance holds, and no line after its constructor writes to: it was changed by another name.
     changed |= {key[4:] for key in every if key[:4] == "own "} - written(findings.description["source"])
-    changed -= {name for name in changed if _in_place(face, name.lower())}
+    changed -= {name for name in changed if _in_place(face, name, changed)}
     if changed:
         names = ", ".join(sorted(changed))
         name = re.escape(min(changed))
@@ -241,10 +243,22 @@ def _changed(answers: Sequence[Answer], face: Interface, findings: Findings) -> 
         findings.add("inplace", message=says, look=look)
 
 
-def _in_place(face: Interface, name: str) -> bool:
-    """Whether the documentation says of an argument that it is changed."""
-    said = re.split(r"[.;]\s|\n\s*\n", face.prose)
-    return any(re.search(rf"\b{re.escape(name)}\b", one) and re.search(r"\bin[- ]?place\b", one)
+def _in_place(face: Interface, name: str, changed: set[str]) -> bool:
+    """Whether an argument is meant to be changed, or that of which it is a part.
+
+    Documentation says so, or the candidate sets other parts of it by their names, as what counts the tokens of a cache.
+    """
+    owner, _, part = name.partition(".")
+    source = face.description["source"] + face.description.get("reached", "")
+    others = named_parts(source).get(owner, set()) - {one.partition(".")[2] for one in changed}
+    if part and others:
+        return True
+    own = "|".join(re.escape(one.lower()) for one in {owner, name})
+    done = (
+        rf"\bin[- ]?place\b|\b({own}|it|they)\b(\([^()]*\)|[^.;,()])*\b(is|are|gets?) (\w+ly |then |also )?{_WRITTEN}\b"
+    )
+    said = re.split(r"[.;]\s+(?!(?:it|they) )|\n\s*\n", face.prose)
+    return any(re.search(rf"\b({own})\b", one) and re.search(done, one)
                and not re.search(r"\b(not|never|no)\b|n't\b", one) for one in said)  # fmt: skip
 
 
@@ -455,13 +469,13 @@ def _masks(caller: Caller, way: Way) -> list[tuple[str, np.ndarray]]:
     return [(n, x) for n, x in given.items() if kinds.get(n, "").startswith(("mask", "added")) and x.shape[-1] > 2]
 
 
-def sees(caller: Caller, way: Way, axis: str = "T") -> np.ndarray | None:
+def sees(caller: Caller, way: Way, axis: str = "T", keys: str = "S") -> np.ndarray | None:
     """Which queries (rows) another key and value at each position (columns) changes the output of; None if unknown.
 
-    axis: the letter of that along which the queries lie.
+    axis: the letter of that along which the queries lie; keys: that of the keys, where there is one.
     """
     kinds = {".".join(path): kind for path, kind in way.guess.kinds if calls.is_floats(kind)}
-    letter = "S" if any("S" in kind for kind in kinds.values()) else axis
+    letter = keys if any(keys in kind for kind in kinds.values()) else axis
     along = {name: kind.index(letter) for name, kind in kinds.items() if kind.count(letter) == 1}
     if not along:
         return None

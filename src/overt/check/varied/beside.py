@@ -319,7 +319,7 @@ def _unscaled(found: dict[str, Any], known: Collection[str] = ()) -> dict[str, A
 def filled(
     caller: Caller, guess: Guess, ways: Sequence[Way], told: Sequence[Mapping[str, Any]], findings: Findings
 ) -> None:
-    """Keys of zeros that fill something up and have weight: as many of them as lengths make room for.
+    """Keys of zeros that fill something up and have weight: as many as lengths make room for, or where none may.
 
     ways: calls with what may be left out; told: facts of the call, and of it with other lengths.
     """
@@ -332,8 +332,10 @@ def filled(
     letter = "S" if any("S" in calls.axes_of(kind) for _, kind in guess.kinds) else "T"
     longer = [guess.sized(**{letter: guess.lengths.axis(letter) + n}) for n in (1, 2)]
     others = [one["facts"] for one in caller.recorded(*longer) if one.get("cores")]
-    if len({(facts.get("blank") or {"keys": 0})["keys"] for facts in (*told[:1], *others)}) > 1:
-        says = "Keys of zeros, as many as fill up what was given to a length of its own, take weight from the others."
+    promised = caller.face.intents["slots unwritten"]
+    if promised or len({(facts.get("blank") or {"keys": 0})["keys"] for facts in (*told[:1], *others)}) > 1:
+        what = "where nothing was written" if promised else "as many as fill up what was given to a length of its own"
+        says = f"Keys of zeros, {what}, take weight from the others."
         fault = {"mistake": "unknown", "kind": "unknown", "step": "mask", "says": says, "expected": "", "actual": ""}
         findings.tell(fault | {"file": blank["file"], "line": blank["line"]})
 

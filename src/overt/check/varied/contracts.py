@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.calls import call as calls
+from overt.check.calls import trees
 from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.steps.definitions import same
@@ -24,7 +25,7 @@ from overt.check.text.roles import constructor_role, role
 from overt.check.text.shapes import shapes
 from overt.check.text.syntax import parsed
 from overt.check.varied import displaced, samples
-from overt.check.varied.asking import Answer, Caller, Way, differ, reach, values_in
+from overt.check.varied.asking import Answer, Caller, Way, differ, reach, sees, values_in
 from overt.check.varied.beside import Made
 from overt.check.varied.beside import numbers as told
 
@@ -32,6 +33,8 @@ from overt.check.varied.beside import numbers as told
 _LONG = 12
 # Positions that are two blocks of a half, and of two less than all a whole one and a shorter one.
 _WHOLE = 6
+# So many nodes that some lie deep in a tree.
+_NODES = 9
 # By so many positions a sequence is made shorter.
 _FEWER = 2
 # A share of the largest number, by which nothing changes.
@@ -57,6 +60,7 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
     _idle(caller, guess, facts, findings)
     samples.check(caller, guess, facts, findings)
     _places(caller, guess, findings)
+    _tree(caller, guess, facts, findings)
     _lengths(caller, guess, facts, findings)
     _one_length(caller, guess, facts, findings)
     _first_ones(caller, guess, facts, findings)
@@ -148,6 +152,20 @@ def _places(caller: Caller, guess: Guess, findings: Findings) -> None:
             says = f"Of {name}, {'rows' if used[0] else 'columns'} alone are read, and nothing depends on the others."
             findings.add("unknown", message=says)
             return
+
+
+def _tree(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Nodes of a tree that do not see all that they hang on, or see others, where that is what each is said to see."""
+    if findings.wrong or not {*trees.TREES} & {*guess.by_name.values()} or not caller.face.intents["sees ancestors"]:
+        return
+    wide = guess.sized(T=_NODES)
+    cells, seen = sees(caller, Way(wide), keys="T"), np.array(trees.ancestors(_NODES))
+    if cells is not None and not np.array_equal(cells, seen):
+        some = "some" if (cells | seen == seen).all() else "not only those"
+        says = f"A node of the tree is said to see all nodes on its way from the root, and sees {some} of them."
+        findings.add("unknown", message=says, line=facts.get("mask made"))
+    elif cells is not None:
+        findings.entered("tree", "each node sees those on its way from the root, and no others")
 
 
 def _answered(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
@@ -272,9 +290,12 @@ def rests(caller: Caller, guess: Guess, made: Made, findings: Findings) -> None:
 
 def _rest(caller: Caller, guess: Guess, made: Made, name: str, built: bool, findings: Findings) -> bool:
     """Whether a number that makes blocks, where those are as long as each other, loses some of the last otherwise."""
-    free = r"(not|n't|never) depends? on|independent of|whatever|same for (any|every|all)"
+    # Whatever a number is, and not what is a number or more.
+    free = (
+        r"(not|n't|never) depends? on|independent of|whatever (the|its|`?\w+`? (is|are)|how)|same for (any|every|all)"
+    )
     said = rf"({free})\b[^.;]{{0,40}}\b({re.escape(name)}|chunk|block|tile)"
-    promised = re.search(said, " ".join(caller.face.prose.split())) is not None
+    promised = constructor_role(name) != "window" and bool(re.search(said, " ".join(caller.face.prose.split())))
     answers: list[Answer] = []
     for block in (_WHOLE, _WHOLE - 2, _WHOLE // 2, _WHOLE // 3):
         one = made.other(caller, {name: block}) if built else caller
