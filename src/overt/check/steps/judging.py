@@ -25,7 +25,7 @@ from overt.check.steps.pipeline import constant, near
 from overt.check.steps.rounding import crossed
 from overt.recorder.apart import apart
 from overt.recorder.core import Core, attentions
-from overt.recorder.flow import SAMPLES, carriers, moving, reaches
+from overt.recorder.flow import SAMPLES, carriers, moving, reaches, sums_to_one
 from overt.recorder.fused import uneven
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import Product, contracted, made_of
@@ -407,13 +407,15 @@ class _Judge(Blocks):
         # Of NaN nothing can be said.
         level = raw is not None and raw.shape[1] > 2 and bool(np.isfinite(raw).any()) and constant(raw, 1, 1e-9)
         level = level and not constant(self.v.form, 1)
-        # Values of one number each are some other thing that was given by mistake.
-        if self.v.form.shape[2] < 2 or not (level or apart(core, self.reach)):
+        # Values of one number each are some other thing that was given by mistake; and what sums to 1 nowhere may be no
+        # weights at all, but a gate or a layer.
+        sums = core.normal or any(sums_to_one(self.operations[n].host) for n in core.path)
+        if self.v.form.shape[2] < 2 or not sums or not (level or apart(core, self.reach)):
             return False
         line = self.operations[core.scores.number].line
         made = (self.operations[n] for n in made_of(self.operations, core.mix.sources[1], to_products=True))
-        if any(one.name in SAMPLES and moving(one, self.data)[1] for one in made):
-            # Zhu et al. 2021 (arXiv:2010.04159)
+        if any(one.name in SAMPLES and moving(one, self.data)[1] for one in made) or self._counted():
+            # Zhu et al. 2021 (arXiv:2010.04159), Graves 2013 (arXiv:1308.0850)
             self.note("scores", "held", "made of the queries, which say where they look", line)
             return False
         self.fail("scores", "additive_ignores_keys", line, "What is attended to does not enter the scores.")

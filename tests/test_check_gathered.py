@@ -1,0 +1,70 @@
+"""Weights of places, layers that are given, keys that are columns, rows that are taken by number, widened heads."""
+
+from __future__ import annotations
+
+import pytest
+
+from overt.check.report import CallError
+from swapped import Check, right_and_wrong
+
+pytest.importorskip("torch")
+
+SOURCE = '''
+import numpy as np
+import torch
+from torch import nn
+
+
+class Place(nn.Module):
+    """A normed window of places: the state says where to look."""
+
+    def __init__(self, width, longest=20):
+        super().__init__()
+        self.at = nn.Linear(width, 2)
+        self.each = nn.Linear(width, longest)
+
+    def forward(self, state, memory):
+        """state [B, D], memory [B, S, E] -> context [B, E], weights [B, S]"""
+        centre, spread = self.at(state).exp().chunk(2, dim=-1)
+        place = torch.arange(memory.size(1), dtype=memory.dtype)
+        scores = -(((place - centre) / spread) ** 2)
+        weights = scores.softmax(-1)
+        return torch.bmm(weights[:, None], memory).squeeze(1), weights
+
+
+class GRU:
+    def __init__(self, V, H, rng):
+        self.E = rng.normal(size=(V, H))
+        self.Wz, self.Wh = rng.normal(size=(2 * H, H)), rng.normal(size=(2 * H, H))
+        self.out = rng.normal(size=(H, V))
+
+    def step(self, ch, h):
+        """ch (B,) int, h (B, H) -> logits (B, V), new h (B, H)"""
+        x = self.E[ch]
+        z = 1 / (1 + np.exp(-np.concatenate([x, h], -1) @ self.Wz))
+        h = (1 - z) * h + z * np.tanh(np.concatenate([x, z * h], -1) @ self.Wh)
+        return h @ self.out, h
+
+
+def greedy(net, seed, n):
+    """seed: list of ints, at least one; returns a list of n character ids"""
+    h = np.zeros((1, net.E.shape[1]))
+    for c in seed:
+        logits, h = net.step(np.array([c]), h)
+    out = []
+    for _ in range(n):
+        out.append(int(logits[0].argmax()))
+        logits, h = net.step(np.array([out[-1]]), h)
+    return out
+'''
+
+BOTH = [
+    ("Place", "-(((place - centre) / spread) ** 2)", "self.each(state)[:, : memory.size(1)]", "additive_ignores_keys"),
+]
+
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
+
+
+def test_layers_that_are_given_do_not_attend(check: Check) -> None:
+    with pytest.raises(CallError, match="no attention was found"):
+        check("greedy", SOURCE)
