@@ -15,6 +15,11 @@ import torch
 from torch import nn
 
 
+def softmax(x):
+    x = np.exp(x - x.max(-1, keepdims=True))
+    return x / x.sum(-1, keepdims=True)
+
+
 class Place(nn.Module):
     """A normed window of places: the state says where to look."""
 
@@ -30,6 +35,31 @@ class Place(nn.Module):
         scores = -(((place - centre) / spread) ** 2)
         weights = scores.softmax(-1)
         return torch.bmm(weights[:, None], memory).squeeze(1), weights
+
+
+class Pooled(nn.Module):
+    """A non-local block, whose keys and values are pooled."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Conv2d(channels, channels // 2, 1) for _ in range(3))
+        self.out = nn.Conv2d(channels // 2, channels, 1)
+
+    def forward(self, x):
+        """x: (N, C, H, W)"""
+        n, _, h, w = x.shape
+        q = self.q(x).flatten(2)
+        k, v = (nn.functional.max_pool2d(one(x), 2).flatten(2) for one in (self.k, self.v))
+        weights = (k.transpose(1, 2) @ q).softmax(1)
+        return x + self.out((v @ weights).view(n, -1, h, w))
+
+
+def aufmerksamkeit(q, k, v):
+    """q (B, T, D), k (B, S, D), v (B, S, E) -> (B, T, E)
+
+    Ohne den Faktor 1/sqrt(D), den hat q schon.
+    """
+    return softmax(q @ k.swapaxes(-1, -2)) @ v
 
 
 class GRU:
@@ -60,6 +90,8 @@ def greedy(net, seed, n):
 
 BOTH = [
     ("Place", "-(((place - centre) / spread) ** 2)", "self.each(state)[:, : memory.size(1)]", "additive_ignores_keys"),
+    ("Pooled", "softmax(1)", "softmax(2)", "softmax_axis_q"),
+    ("aufmerksamkeit", "Ohne den Faktor 1/sqrt(D), den hat q schon.", "Die Summe der Gewichte ist 1.", "scale_missing"),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

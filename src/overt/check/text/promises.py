@@ -15,6 +15,7 @@ from typing import Any
 from overt.check.text.comments import aside, texts
 from overt.check.text.counting import counted
 from overt.check.text.hiding import ENDS, Hiding
+from overt.check.text.meaning import NOT
 from overt.check.text.roles import role
 from overt.check.text.shapes import layout_of, unpacked
 from overt.check.text.syntax import parsed
@@ -448,7 +449,7 @@ class Promises(Hiding):
         root = r"(1 ?/ ?)?(sqrt|√|square root|scale\b|scaling|temperature)"
         as_is = r"\binto the softmax (just |exactly )?as (it is|they are|is)\b"
         plain = r"\bsoftmax(_\w+)? ?\( ?\w+(\^t)? ?[.·@] ?\w+(\.t|\^t)? ?\)"
-        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\b(there is )?no {root}|{as_is}|{plain}"
+        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\b(there is )?no {root}|\b({NOT})\b[ \w]{{0,20}} {root}|{as_is}|{plain}"
         return bool(
             re.search(
                 r"pre-?scaled|already scaled|unscaled|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|(do|does|did|is|are) not scale|plain (inner|dot) products?|t5",
