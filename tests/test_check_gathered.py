@@ -62,6 +62,22 @@ def aufmerksamkeit(q, k, v):
     return softmax(q @ k.swapaxes(-1, -2)) @ v
 
 
+def widen(t, r):
+    """(B, L, G, d) -> (B, L, G * r, d)"""
+    B, L, G, d = t.shape
+    return np.repeat(t, r, axis=2)
+
+
+def grouped(x, W, n_q, n_kv):
+    """x (B, L, D); W: dict with q and o (D, D), k and v (D, n_kv*d). Query heads 0..r-1 share kv head 0, and so on."""
+    B, L, D = x.shape
+    q = (x @ W["q"]).reshape(B, L, n_q, -1)
+    k, v = ((x @ W[n]).reshape(B, L, n_kv, -1) for n in ("k", "v"))
+    k, v = widen(k, n_q // n_kv), widen(v, n_q // n_kv)
+    weights = softmax(np.einsum("bihd,bjhd->bhij", q, k) / q.shape[-1] ** 0.5)
+    return np.einsum("bhij,bjhd->bihd", weights, v).reshape(B, L, D) @ W["o"]
+
+
 class GRU:
     def __init__(self, V, H, rng):
         self.E = rng.normal(size=(V, H))
@@ -92,6 +108,7 @@ BOTH = [
     ("Place", "-(((place - centre) / spread) ** 2)", "self.each(state)[:, : memory.size(1)]", "additive_ignores_keys"),
     ("Pooled", "softmax(1)", "softmax(2)", "softmax_axis_q"),
     ("aufmerksamkeit", "Ohne den Faktor 1/sqrt(D), den hat q schon.", "Die Summe der Gewichte ist 1.", "scale_missing"),
+    ("grouped", "axis=2)", "axis=1).reshape(B, L, G * r, d)", "gqa_repeat_wrong_axis"),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

@@ -79,6 +79,7 @@ class Promises(Hiding):
             "offsets": self._offsets,
             "scales": [n for config in self.description.get("configs", ()) for n in config["scales"]],
             "unscaled": self.declared_unscaled,
+            "grouped": self.declared_grouped,
             "returns scores": self.returns_scores,
             "returns weights": not self.returns_scores and bool(re.search(
                 r"\b(prob|distribution|weight)[^.]{0,80}\bsums? to (1|one)\b", " ".join(told.split())
