@@ -78,6 +78,22 @@ def grouped(x, W, n_q, n_kv):
     return np.einsum("bhij,bjhd->bihd", weights, v).reshape(B, L, D) @ W["o"]
 
 
+class Classes:
+    """One question looks at the words of its text, dot scores as in Luong et al.; then a softmax of classes."""
+
+    def __init__(self, vocabulary, dim, classes, seed=0):
+        r = np.random.default_rng(seed)
+        self.table, self.out = r.normal(0, 0.3, (vocabulary, dim)), r.normal(0, 0.3, (dim, classes))
+
+    def forward(self, text, question):
+        """text [B, S] int, question [B] int -> probabilities [B, classes], each row sums to 1"""
+        u, m = self.table[question], self.table[text]
+        scores = np.einsum("bd,bsd->bs", u, m)
+        e = np.exp(scores - scores.max(1, keepdims=True))
+        o = np.einsum("bs,bsd->bd", e / e.sum(1, keepdims=True), m)
+        return softmax((u + o) @ self.out)
+
+
 class GRU:
     def __init__(self, V, H, rng):
         self.E = rng.normal(size=(V, H))
@@ -109,6 +125,7 @@ BOTH = [
     ("Pooled", "softmax(1)", "softmax(2)", "softmax_axis_q"),
     ("aufmerksamkeit", "Ohne den Faktor 1/sqrt(D), den hat q schon.", "Die Summe der Gewichte ist 1.", "scale_missing"),
     ("grouped", "axis=2)", "axis=1).reshape(B, L, G * r, d)", "gqa_repeat_wrong_axis"),
+    ("Classes", "e.sum(1, keepdims=True)", "e.sum()", "softmax_global"),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

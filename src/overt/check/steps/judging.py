@@ -59,8 +59,9 @@ def judge(
     if not mixes or len(returned) > len(operations):
         again, more, _ = attentions(returned)
         # Where weights are returned that mix nothing, queries that meet their keys look like weights and values.
-        met = {core.mix.number for core in found}
-        alone = [c for c in more if c.scores.number in met and again[c.mix.number].detail in pipeline.GIVEN]
+        # But what a layer of classes makes of what was mixed is no weight of it.
+        met, followed = {core.mix.number for core in found}, [c for c in more if c.place is not None]
+        alone = [c for c in followed if c.scores.number in met and again[c.mix.number].detail in pipeline.GIVEN]
         if not mixes or alone:
             written, found, mixes = again, alone if mixes else more, False
     if not any(core.normal for core in found) and (intended or {}).get("no softmax"):
