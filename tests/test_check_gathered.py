@@ -131,6 +131,45 @@ BOTH = [
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
 
 
+EACH = '''
+import jax
+import jax.numpy as jnp
+
+
+def begin(key, n_seed=3, d=16, heads=2):
+    a, b, c, e = jax.random.split(key, 4)
+    return {
+        "embed": jax.random.normal(a, (4, d)) * 0.5,
+        "seed": jax.random.normal(b, (n_seed, heads, d // heads)),
+        "k": jax.random.normal(c, (heads, d, d // heads)) * d**-0.5,
+        "v": jax.random.normal(e, (heads, d, d // heads)) * d**-0.5,
+    }
+
+
+def one(p, feat, pt):
+    """feat [n, 4], pt [n]; pt == 0 marks a padding slot, at least one particle has pt > 0."""
+    x = jax.nn.gelu(feat @ p["embed"])
+    k, v = (jnp.einsum("nd,hde->hne", x, p[name]) for name in ("k", "v"))
+    logit = jnp.einsum("she,hne->hsn", p["seed"], k) / jnp.sqrt(k.shape[-1])
+    weights = jax.nn.softmax(jnp.where(pt > 0, logit, -jnp.inf), axis=-1)
+    return jnp.einsum("hsn,hne->she", weights, v).reshape(-1)
+
+
+def tagger(p, feat, pt):
+    """feat [B, n, 4], pt [B, n] -> [B, n_seed * d]"""
+    return jax.vmap(one, in_axes=(None, 0, 0))(p, feat, pt)
+'''
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "told"), [("", "", []), ("logit, -jnp.inf)", "logit, 0.0)", ["mask_times_scores"])]
+)
+def test_what_is_called_for_each_of_several(check: Check, was: str, now: str, told: list[str]) -> None:
+    pytest.importorskip("jax")
+    report = check("tagger", EACH.replace(was, now) if was else EACH)
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == told, str(report)
+
+
 def test_layers_that_are_given_do_not_attend(check: Check) -> None:
     with pytest.raises(CallError, match="no attention was found"):
         check("greedy", SOURCE)
