@@ -94,6 +94,16 @@ class Classes:
         return softmax((u + o) @ self.out)
 
 
+def shaw(q, k, v, a_k):
+    """q, k, v (B, H, L, d); a_k (2m+1, d): row r is for the clipped offset r - m of key and query."""
+    L, d = q.shape[-2:]
+    m = (len(a_k) - 1) // 2
+    at = np.arange(L)
+    apart = np.clip(at[None, :] - at[:, None], -m, m) + m
+    scores = q @ k.swapaxes(-1, -2) + np.einsum("bhid,ijd->bhij", q, a_k[apart])
+    return softmax(scores / d**0.5) @ v
+
+
 class GRU:
     def __init__(self, V, H, rng):
         self.E = rng.normal(size=(V, H))
@@ -126,6 +136,7 @@ BOTH = [
     ("aufmerksamkeit", "Ohne den Faktor 1/sqrt(D), den hat q schon.", "Die Summe der Gewichte ist 1.", "scale_missing"),
     ("grouped", "axis=2)", "axis=1).reshape(B, L, G * r, d)", "gqa_repeat_wrong_axis"),
     ("Classes", "e.sum(1, keepdims=True)", "e.sum()", "softmax_global"),
+    ("shaw", "a_k[apart]", "a_k[apart - m]", "unknown"),
 ]
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

@@ -335,7 +335,7 @@ class _Judge(Blocks):
             turning.turned(self.core, self.data, self.operands, self.intended, self.facts),
             distances.biases(self.core, self.data, self.intended, self.facts),
             distances.shifted(self.core, self.data),
-            distances.gathered(self.core),
+            distances.gathered(self.core, self.intended),
         ):
             self.ledger = [e for e in self.ledger if (e.step, e.outcome) != (one.step, "not tried")]
             self.facts[one.step] = True

@@ -373,17 +373,11 @@ class Mixing(Merged):
             says, one = "Query head h reads key head h mod G.", next(iter(repeats.operands), repeats.host)
             # Positions repeated in place, and then read as heads, give the order of heads that lie side by side.
             grown = [axis for axis, (a, b) in enumerate(zip(one.shape, repeats.host.shape, strict=False)) if a != b]
-            sure = self.intended.get("grouped") and one.ndim == repeats.host.ndim and grown
+            sure = bool(self.intended.get("grouped") and one.ndim == repeats.host.ndim and grown)
             there = places(self.k.form / self.k.factor, one) if sure else None
-            along = there is not None and (there[grown[0]] != there[grown[0]][:, :1]).any()
-            self.fail(
-                "groups",
-                "gqa_repeat_wrong_axis" if along else "gqa_tile",
-                line,
-                says,
-                np.arange(len(row)) // (len(row) // G),
-                row,
-            )
+            moved = there is not None and bool((there[grown[0]] != there[grown[0]][:, :1]).any())
+            mistake = "gqa_repeat_wrong_axis" if moved else "gqa_tile"
+            self.fail("groups", mistake, line, says, np.arange(len(row)) // (len(row) // G), row)
 
     def _by_given(self) -> bool:
         """Whether keys are taken by what was given, such as the ends of edges, and not repeated."""

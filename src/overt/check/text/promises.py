@@ -77,6 +77,11 @@ class Promises(Hiding):
             )],
             "asks": self._asks,
             "offsets": self._offsets,
+            # Of a table with a row for each offset of two positions, that of 0 is not the first: row m, or r for r - m.
+            "middle row": bool(re.search(
+                r"\b(row|index|entry|slot) (?!0)\w+ (is|means|holds|stands for|=|for)\W{1,2}(the )?(same position|(offset|distance) (0|zero))"
+                r"|\b(row|index|entry|slot) (?P<row>\w+)\b[^.;]{0,60}\b(offset|distance)\W{1,3}(?P=row) ?- ?\w", self._module_prose
+            )),
             "scales": [n for config in self.description.get("configs", ()) for n in config["scales"]],
             "unscaled": self.declared_unscaled,
             "grouped": self.declared_grouped,
