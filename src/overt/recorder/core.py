@@ -120,7 +120,13 @@ def cores(operations: Sequence[Operation], *, free: bool = False) -> list[Core]:
                 )
                 # What is only added up is no score, unless something is made of it that sums to 1.
                 summed = "ones" in scores.origins and not core.normal
-                attends = core.two or core.normal or _summed_beside(core) or _once_normal(core) or _partly(core)
+                attends = (
+                    (core.two and not _layers(core))
+                    or core.normal
+                    or _summed_beside(core)
+                    or _once_normal(core)
+                    or _partly(core)
+                )
                 # What meets a parameter is a projection.
                 attends = attends or (free and moving(mix, data)[1])
                 # Behind a score of one thing there is what it was made of.
@@ -347,6 +353,17 @@ def _rank(core: Core) -> tuple[int, ...]:
         int(core.scores.result.size == weights.size),
         min(work, 3),
     )
+
+
+def _layers(core: Core) -> bool:
+    """Whether two matrices are given of which the rows are summed over, one after the other, as those of layers are."""
+    scores, mix = core.scores, core.mix
+    sides = [*zip((scores.left, scores.right), scores.labels, scores.sources, scores.origins, strict=False)]
+    values = mix.right, mix.labels[1], mix.sources[1], mix.origins[1]
+    made = [x.ndim == 2 and source is None and origin.startswith("argument") and labels[0] in summed
+            for (x, labels, source, origin), summed in zip((*sides, values), (*[scores.summed] * 2, mix.summed),
+                                                           strict=True)]  # fmt: skip
+    return any(made[:2]) and made[2]
 
 
 def _summed_beside(core: Core) -> bool:

@@ -125,8 +125,8 @@ def shifted(core: Core, data: Sequence[bool]) -> Iterator[Told]:
                 yield Told("bias", "", operation.line, says)
 
 
-def gathered(core: Core) -> Iterator[Told]:
-    """Biases out of a table that has one for each distance of two positions in a row or a grid.  Liu et al. 2021."""
+def gathered(core: Core, intended: Mapping[str, Any]) -> Iterator[Told]:
+    """What is taken out of a table of distances: of two positions in a row, or in a grid.  Liu et al. 2021."""
     keys = core.scores.keys.shape[1]
     for operation in core.operations[: core.mix.number]:
         if operation.name not in _LOOKED_UP or len(operation.operands) < 2 or not operation.operands[0].ndim:
@@ -134,9 +134,14 @@ def gathered(core: Core) -> Iterator[Told]:
         rows, index = len(operation.operands[0]), operation.operands[1]
         if index.dtype.kind not in "iu" or index.size != keys**2 or keys < _PAIRS:
             continue
+        index = index.reshape(keys, keys)
+        if intended.get("middle row") and index.min() < 0 and not index.diagonal().any():
+            says = "Offsets below 0 are rows from the end of the table, whose middle is said to be the same position."
+            yield Told("bias", "unknown", operation.line, says)
+            continue
         grids = [(h, keys // h) for h in range(1, keys + 1)
                  if keys % h == 0 and (2 * h - 1) * (2 * keys // h - 1) == rows]  # fmt: skip
-        shared = [_shares(index.reshape(keys, keys), *grid) for grid in grids]
+        shared = [_shares(index, *grid) for grid in grids]
         if shared and all(shared):
             says = "Pairs of positions that are not equally far apart share one number of the bias."
             yield Told("bias", "unknown", operation.line, says)

@@ -193,6 +193,19 @@ class State:
             self.note("weights", "held", "those of a query sum to 1 over the keys", line)
         elif core.steps and self._divided(np.nansum(core.steps[-1][1], 1)):
             self.note("weights", "held", "what is mixed is divided by the sums of its weights", line)
+        elif self._counted():
+            self.note("weights", "held", "a window of places, which need not sum to 1 (Graves 2013)", line)
+
+    def _counted(self) -> bool:
+        """Whether the scores are made of what is added to, or taken from, numbers that count the keys."""
+        core = self.core
+        keys = {core.weights.shape[axis] for axis in core.key_axes}
+        for number in {core.scores.number, *made_of(self.operations, core.scores.number)}:
+            for x in self.operations[number].operands if self.operations[number].name in SUMS else ():
+                by = np.diff(x.ravel().astype(float)) if x.size in keys and x.size == max(x.shape) > 2 else np.zeros(1)
+                if by[0] and np.allclose(by, by[0]):
+                    return True
+        return False
 
     def _batched(self, x: np.ndarray) -> np.ndarray:
         """What each row of the weights has, (batch, queries, …)."""

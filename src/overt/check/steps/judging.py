@@ -25,7 +25,7 @@ from overt.check.steps.pipeline import constant, near
 from overt.check.steps.rounding import crossed
 from overt.recorder.apart import apart
 from overt.recorder.core import Core, attentions
-from overt.recorder.flow import SAMPLES, carriers, moving, reaches
+from overt.recorder.flow import SAMPLES, carriers, moving, reaches, sums_to_one
 from overt.recorder.fused import uneven
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import Product, contracted, made_of
@@ -59,8 +59,9 @@ def judge(
     if not mixes or len(returned) > len(operations):
         again, more, _ = attentions(returned)
         # Where weights are returned that mix nothing, queries that meet their keys look like weights and values.
-        met = {core.mix.number for core in found}
-        alone = [c for c in more if c.scores.number in met and again[c.mix.number].detail in pipeline.GIVEN]
+        # But what a layer of classes makes of what was mixed is no weight of it.
+        met, followed = {core.mix.number for core in found}, [c for c in more if c.place is not None]
+        alone = [c for c in followed if c.scores.number in met and again[c.mix.number].detail in pipeline.GIVEN]
         if not mixes or alone:
             written, found, mixes = again, alone if mixes else more, False
     if not any(core.normal for core in found) and (intended or {}).get("no softmax"):
@@ -334,7 +335,7 @@ class _Judge(Blocks):
             turning.turned(self.core, self.data, self.operands, self.intended, self.facts),
             distances.biases(self.core, self.data, self.intended, self.facts),
             distances.shifted(self.core, self.data),
-            distances.gathered(self.core),
+            distances.gathered(self.core, self.intended),
         ):
             self.ledger = [e for e in self.ledger if (e.step, e.outcome) != (one.step, "not tried")]
             self.facts[one.step] = True
@@ -407,13 +408,15 @@ class _Judge(Blocks):
         # Of NaN nothing can be said.
         level = raw is not None and raw.shape[1] > 2 and bool(np.isfinite(raw).any()) and constant(raw, 1, 1e-9)
         level = level and not constant(self.v.form, 1)
-        # Values of one number each are some other thing that was given by mistake.
-        if self.v.form.shape[2] < 2 or not (level or apart(core, self.reach)):
+        # Values of one number each are some other thing that was given by mistake; and what sums to 1 nowhere may be no
+        # weights at all, but a gate or a layer.
+        sums = core.normal or any(sums_to_one(self.operations[n].host) for n in core.path)
+        if self.v.form.shape[2] < 2 or not sums or not (level or apart(core, self.reach)):
             return False
         line = self.operations[core.scores.number].line
         made = (self.operations[n] for n in made_of(self.operations, core.mix.sources[1], to_products=True))
-        if any(one.name in SAMPLES and moving(one, self.data)[1] for one in made):
-            # Zhu et al. 2021 (arXiv:2010.04159)
+        if any(one.name in SAMPLES and moving(one, self.data)[1] for one in made) or self._counted():
+            # Zhu et al. 2021 (arXiv:2010.04159), Graves 2013 (arXiv:1308.0850)
             self.note("scores", "held", "made of the queries, which say where they look", line)
             return False
         self.fail("scores", "additive_ignores_keys", line, "What is attended to does not enter the scores.")

@@ -355,9 +355,9 @@ class Mixing(Merged):
             # Each head of queries has as many keys as there are: some of them twice, or in an order of its own.
             along = [c for c in at[:-1] if len(np.unique(c)) == length and (c == c[:, :, :1]).all()]
             mixed = any(len(np.unique(row)) < length or (row != c[0, :, 0]).any() for c in along for row in c[:, :, 0])
-            if mixed and (line := self._repeats()):
+            if mixed and (repeats := self._repeats()) and repeats.line:
                 says = "The keys of some heads are others, or in another order: they are repeated along the positions."
-                self.fail("groups", "gqa_repeat_wrong_axis", line, says)
+                self.fail("groups", "gqa_repeat_wrong_axis", repeats.line, says)
             else:
                 self.note("groups", "not tried", "where the keys' positions came from could not be followed")
             return
@@ -368,13 +368,20 @@ class Mixing(Merged):
         row = np.unique(heads[which == which[0]], return_inverse=True)[1].ravel()
         if len(row) % G or len(row) == G:
             return
-        view = self.k.views[0] if self.k.views else core.scores.number
-        line = self._repeats() or self.operations[view].line
+        view = self.operations[self.k.views[0] if self.k.views else core.scores.number]
+        repeats = self._repeats() or view
+        line = repeats.line or view.line
         if np.array_equal(row, np.arange(len(row)) // (len(row) // G)):
             self.note("groups", "held", "head h reads key head h // (H/G)", line)
         elif np.array_equal(row, np.arange(len(row)) % G):
-            says = "Query head h reads key head h mod G."
-            self.fail("groups", "gqa_tile", line, says, np.arange(len(row)) // (len(row) // G), row)
+            says, one = "Query head h reads key head h mod G.", next(iter(repeats.operands), repeats.host)
+            # Positions repeated in place, and then read as heads, give the order of heads that lie side by side.
+            grown = [axis for axis, (a, b) in enumerate(zip(one.shape, repeats.host.shape, strict=False)) if a != b]
+            sure = bool(self.intended.get("grouped") and one.ndim == repeats.host.ndim and grown)
+            there = places(self.k.form / self.k.factor, one) if sure else None
+            moved = there is not None and bool((there[grown[0]] != there[grown[0]][:, :1]).any())
+            mistake = "gqa_repeat_wrong_axis" if moved else "gqa_tile"
+            self.fail("groups", mistake, line, says, np.arange(len(row)) // (len(row) // G), row)
 
     def _by_given(self) -> bool:
         """Whether keys are taken by what was given, such as the ends of edges, and not repeated."""
@@ -382,10 +389,10 @@ class Mixing(Merged):
         return any(i and x.dtype.kind in "iu" and reach_of(op, i, self.reach) for op in several
                    for i, x in enumerate(op.operands))  # fmt: skip
 
-    def _repeats(self) -> Line | None:
-        """The line that repeats the keys."""
+    def _repeats(self) -> Operation | None:
+        """What repeats the keys."""
         several = (self.operations[n] for n in self.k.views)
-        return next((op.line for op in several if op.operands and op.host.size > op.operands[0].size), None)
+        return next((op for op in several if op.operands and op.host.size > op.operands[0].size), None)
 
     def _returned(self) -> None:
         """What is returned beside the output: weights, scores in their place, or log-sum-exps."""

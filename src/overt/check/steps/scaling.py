@@ -311,10 +311,15 @@ class Scale(Walk):
         return True
 
     def _pixels(self) -> bool:
-        """Whether queries and keys are made by convolutions and have no heads, as in non-local blocks."""
-        made = [None if one.source is None else self.operations[one.source] for one in (self.q, self.k)]
-        return all(op is not None and op.name.startswith("conv") and len(op.host) == len(one.form)
-                   for op, one in zip(made, (self.q, self.k), strict=True))  # fmt: skip
+        """Whether queries and keys are made by convolutions, also pooled, and have no heads, as in non-local blocks."""
+        for one in (self.q, self.k):
+            number = one.source
+            while number is not None and not (made := self.operations[number]).name.startswith("conv"):
+                before = {s for s in made.sources if s is not None and self.data[s]}
+                number = before.pop() if len(before) == 1 and made.name not in PRODUCTS else None
+            if number is None or len(self.operations[number].host) != len(one.form):
+                return False
+        return True
 
     def _widths(self, parameters: bool = False) -> set[int]:
         """Widths of arguments and parameters, or of these alone."""

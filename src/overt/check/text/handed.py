@@ -9,7 +9,17 @@ from dataclasses import replace
 from overt.check.text import shapes
 from overt.check.text.comments import about
 from overt.check.text.shapes import Path, Shape
-from overt.check.text.syntax import assigned, called, drawn, kept_calls, parameters_of, parsed, statements, walked
+from overt.check.text.syntax import (
+    Wrapped,
+    assigned,
+    called,
+    drawn,
+    kept_calls,
+    parameters_of,
+    parsed,
+    statements,
+    walked,
+)
 
 # The axis of several that a loop goes through.
 SEVERAL = "several"
@@ -68,7 +78,8 @@ def _called(
     own, found = functions.get(name), []
     for call in (n for n in walked(own) if isinstance(n, ast.Call)) if own is not None else ():
         other = functions.get(called(call) or "")
-        if other is not None and other is not own:
+        # Each of several has an axis less.
+        if other is not None and other is not own and not isinstance(getattr(call.func, "ctx", None), Wrapped):
             named = ((str(k.arg), k.value) for k in call.keywords)
             # A method is told of by its class too.
             around: list[ast.ClassDef | ast.FunctionDef] = [

@@ -8,6 +8,8 @@ import re
 _ELSEWHERE = (
     r"\b(sdpa|torch|keras|jax|multiheadattention|scaled_dot_product_attention)\b.{0,9}\b(wants?|expects?|needs?)\b"
 )
+# No and without, in other languages.
+NOT = r"kein\w*|geen|nicht|niet|nie|pas|ohne|zonder|sans|sin|senza|sem|bez|não|no es|non(?!-)"
 # What fills up, and what does not, in other languages; the last two stand behind what they are made of.
 _ABROAD = (
     (
@@ -21,7 +23,7 @@ _ABROAD = (
         r"echte?[mnrs]?|vraie?s?|r[ée]el(le)?s?|ver[aoei]|verdadei?r[oa]s?|prawdziw\w*|gerçek|riktig\w*|v[áà]lid[aeio]s?"
         r"|g(ü|ue)ltig\w*|geldig\w*|ważn\w*|geçerli",
     ),
-    ("no", r"kein\w*|geen|nicht|niet|nie|pas|ohne|zonder|sans|sin|senza|sem|bez|não|no es|non(?!-)"),
+    ("no", NOT),
 )
 # Where something lies, which says more than what is said of what it lies at.
 _AT = r"( of)?( the| its?| an?| any| all| every| each| this| that)?( \w+'s)?( real| valid| actual)?( [^\W\d]\w*)?"

@@ -15,6 +15,7 @@ from typing import Any
 from overt.check.text.comments import aside, texts
 from overt.check.text.counting import counted
 from overt.check.text.hiding import ENDS, Hiding
+from overt.check.text.meaning import NOT
 from overt.check.text.roles import role
 from overt.check.text.shapes import layout_of, unpacked
 from overt.check.text.syntax import parsed
@@ -94,8 +95,14 @@ class Promises(Hiding):
             )) and "descendant" not in self._module_prose,
             "asks": self._asks,
             "offsets": self._offsets,
+            # Of a table with a row for each offset of two positions, that of 0 is not the first: row m, or r for r - m.
+            "middle row": bool(re.search(
+                r"\b(row|index|entry|slot) (?!0)\w+ (is|means|holds|stands for|=|for)\W{1,2}(the )?(same position|(offset|distance) (0|zero))"
+                r"|\b(row|index|entry|slot) (?P<row>\w+)\b[^.;]{0,60}\b(offset|distance)\W{1,3}(?P=row) ?- ?\w", self._module_prose
+            )),
             "scales": [n for config in self.description.get("configs", ()) for n in config["scales"]],
             "unscaled": self.declared_unscaled,
+            "grouped": self.declared_grouped,
             "returns scores": self.returns_scores,
             "returns weights": not self.returns_scores and bool(re.search(
                 r"\b(prob|distribution|weight)[^.]{0,80}\bsums? to (1|one)\b", " ".join(told.split())
@@ -477,7 +484,7 @@ class Promises(Hiding):
         root = r"(1 ?/ ?)?(sqrt|√|square root|scale\b|scaling|temperature)"
         as_is = r"\binto the softmax (just |exactly )?as (it is|they are|is)\b"
         plain = r"\bsoftmax(_\w+)? ?\( ?\w+(\^t)? ?[.·@] ?\w+(\.t|\^t)? ?\)"
-        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\b(there is )?no {root}|{as_is}|{plain}"
+        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\b(there is )?no {root}|\b({NOT})\b[ \w]{{0,20}} {root}|{as_is}|{plain}"
         return bool(
             re.search(
                 r"pre-?scaled|already scaled|unscaled|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|(do|does|did|is|are) not scale|plain (inner|dot) products?|t5",

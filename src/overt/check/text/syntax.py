@@ -6,7 +6,7 @@ import ast
 import linecache
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from string import Formatter
@@ -21,7 +21,8 @@ _MANY = 64
 def parsed(source: str) -> ast.Module:
     """The tree of a source, an empty one where it has none: shared, to be read only.
 
-    What ``format`` makes of a text, and the sum of two texts, are written as one in which something is put.
+    What ``format`` makes of a text, and the sum of two texts, are written as one in which something is put.  What calls
+    one of its functions that something was made of, such as ``jax.vmap(f)(x)``, is written as a call of that.
     """
     try:
         tree = ast.parse(source)
@@ -29,21 +30,41 @@ def parsed(source: str) -> ast.Module:
         return ast.Module([], [])
     constants = {place.id: value.value for node in tree.body for place, value in assigned(node)
                  if isinstance(place, ast.Name) and isinstance(value, ast.Constant)}  # fmt: skip
+    functions = {node.name for node in statements(tree) if isinstance(node, ast.FunctionDef)}
+    made = [(one.id, value) for node in statements(tree) for one, value in assigned(node) if isinstance(one, ast.Name)]
+    wrapped = {one: name for one, value in made if one not in functions and (name := _wrapped(value, functions))}
+    texts = {name: text for name, text in constants.items() if isinstance(text, str)}
     try:
-        _Texts({name: text for name, text in constants.items() if isinstance(text, str)}).visit(tree)
+        _Texts(texts, functions, wrapped).visit(tree)
     except RecursionError:
         return ast.parse(source)
     return tree
 
 
-class _Texts(ast.NodeTransformer):
-    """Texts in which something is put, all written in one way."""
+def _wrapped(node: ast.AST, functions: Collection[str]) -> str | None:
+    """The function that something is made of which may be called with the same arguments, or with several of each."""
+    match node:
+        case ast.Call(func=ast.Name(id=made) | ast.Attribute(attr=made), args=[ast.Name(id=name), *_]):
+            # What has some of its arguments already is given others.
+            return name if name in functions and made != "partial" else None
+    return None
 
-    def __init__(self, constants: Mapping[str, str]) -> None:
-        self.constants = constants
+
+class Wrapped(ast.Load):
+    """How a function is read that is called for each of several, or in another way than by itself."""
+
+
+class _Texts(ast.NodeTransformer):
+    """Texts in which something is put, and calls of what was made of functions, all written in one way."""
+
+    def __init__(self, constants: Mapping[str, str], functions: Collection[str], made: Mapping[str, str]) -> None:
+        self.constants, self.functions, self.made = constants, functions, made
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
+        if name := _wrapped(node.func, self.functions) or self.made.get(getattr(node.func, "id", "")):
+            node.func = ast.copy_location(ast.Name(name, Wrapped()), node.func)
+            return node
         match node.func:
             case ast.Attribute(value=ast.Constant(value=str() as text), attr="format"):
                 return self._filled(text, node)
