@@ -268,7 +268,7 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
 def _switched(caller: Caller, way: Way) -> dict[str, Any] | None:
     """What a recording comes to once all that is off is on, where scores are capped then."""
     off = {a.name: True for a in caller.face.arguments if a.default is False and a.name not in way.values}
-    answers = caller.ask([replace(way, values=way.values | off)]) if off else []
+    answers = caller.ask([replace(way, values={**way.values, **off})]) if off else []
     return next((one.judged for one in answers if one.judged.get("facts", {}).get("capped")), None)
 
 
