@@ -95,6 +95,10 @@ class Walk(Factored):
         """What one step is; whether those after it are to be told.  rest: it and these."""
         core, operation, raw = self.core, self.operations[number], self.phase == "raw"
         line, final = operation.line, rest[-1][1]
+        if raw and operation.name in ("sub", "subtract", "rsub") and self._second(number):
+            # What is subtracted changes its sign, and something is added to that.
+            x, self.total = -x, -self.total
+            self.before = None if self.before is None else -self.before
         kind = classify(x, y, operation, self._dependent(operation))
         if core.sink and raw and self._normalises(x, y):
             kind = Kind("softmax")
@@ -291,8 +295,6 @@ class Walk(Factored):
         made = [self.operations[s].line for s in others]
         self.facts[f"{kind.name} made"] = (made[0] or line).number if made and line else self.facts[kind.name]
         self.before = None
-        if step.operation.name in ("sub", "subtract", "rsub") and self._second(step.number):
-            self.total = -self.total
         learned = self._of_parameters(step.number) and not distances.linear(self.core, step.x, step.y)
         self.facts["learned bias"] = self.facts.get("learned bias") or learned
 
@@ -465,6 +467,8 @@ class Walk(Factored):
             self.note("stability", "not tried", says, step.line)
         elif not by and not bounded:
             self.fail("stability", "no_max", step.line, "exp is taken without subtracting the maximum of the row.")
+        elif by and not bounded and np.allclose(step.x.min(1), 0, atol=1e-9) and step.x.max() > 0:
+            self.fail("stability", "no_max", at, "The smallest of a row is subtracted, and not the largest.")
         elif by == "all" and step.x.shape[0] > 1 and not bounded and not self._shared_out(step.y):
             # The softmax of a graph's nodes is a sum over edges, and a maximum for each node is much more work.
             rare = "risk" if any(op.detail == EDGES for op in self.operations) else None

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from overt.check.text.syntax import assigned, drawn, is_own, parameters_of, walked
+from overt.check.text.syntax import assigned, drawn, is_own, parameters_of, parsed, statements, walked
 
 # Methods of containers and arrays that put something into them.
-_ADDS = {"append", "appendleft", "extend", "insert", "add", "update", "setdefault", "copy_", "index_copy_", "scatter_"}
+_ADDS = {
+    "append", "appendleft", "extend", "insert", "add", "update", "setdefault", "copy_", "index_copy_", "index_put_",
+    "scatter_",
+}  # fmt: skip
 _DROPS = {"pop", "popitem", "popleft", "clear", "remove", "delete"}
 # What makes something that is kept by names, and methods that ask for one name of it.
 _BY_NAME = {"dict", "defaultdict", "OrderedDict", "Dict", "Mapping", "MutableMapping"}
@@ -223,12 +226,47 @@ def _grown(node: ast.AST, names: set[str]) -> set[str]:
     return found
 
 
-def _made_of(function: ast.FunctionDef, names: set[str]) -> set[str]:
-    """Some names in a function, and those of what is made of these."""
+def placed(source: str, places: set[str]) -> set[str]:
+    """The names of what functions write to at places that arguments tell, as a buffer of keys is filled.
+
+    What is changed by what stood there is no such buffer, nor is what is hidden where numbers are compared.
+    """
+    found: set[str] = set()
+    changed: set[str] = set()
+    for function in (n for n in statements(parsed(source)) if isinstance(n, ast.FunctionDef)):
+        where = _made_of(function, places, ast.Compare)
+        whole = [(t.id, value) for node in walked(function) for target, value in assigned(node)
+                 for t in ast.walk(target) if isinstance(t, ast.Name) and isinstance(t.ctx, ast.Store)]  # fmt: skip
+        parts = {name: _root(value) for name, value in whole if _root(value) != name}
+        changed |= {_root(node.target) for node in walked(function) if isinstance(node, ast.AugAssign)}
+        for node in walked(function):
+            pairs = [(target, value) for target, value in assigned(node) if isinstance(target, ast.Subscript)]
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _ADDS and node.args:
+                pairs = [(node, node.args[-1])]
+            for target, value in pairs:
+                root, inside = _root(target), {_id(n) for n in ast.walk(value)} - {""}
+                data = inside - {_id(n.func) for n in ast.walk(value) if isinstance(n, ast.Call)}
+                changed |= {root} & inside
+                if data and where & {_id(n) for n in ast.walk(target)} - inside:
+                    found |= {root, parts.get(root, root)}
+        changed |= {parts.get(name, name) for name in changed}
+    return found - changed
+
+
+def _root(node: ast.AST) -> str:
+    """The name of what something is a part of, or a view."""
+    while isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return _id(node)
+
+
+def _made_of(function: ast.FunctionDef, names: set[str], but: type[ast.AST] | tuple[()] = ()) -> set[str]:
+    """Some names in a function, and those of what is made of these, but by what is of one kind."""
     found = set(names)
     for node in walked(function):
         for target, value in assigned(node):
-            if any(_id(n) in found for n in ast.walk(value)):
+            inner = [*ast.walk(value)]
+            if any(_id(n) in found for n in inner) and not any(isinstance(n, but) for n in inner):
                 found |= {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
     return found
 

@@ -484,7 +484,10 @@ class Promises(Hiding):
         root = r"(1 ?/ ?)?(sqrt|√|square root|scale\b|scaling|temperature)"
         as_is = r"\binto the softmax (just |exactly )?as (it is|they are|is)\b"
         plain = r"\bsoftmax(_\w+)? ?\( ?\w+(\^t)? ?[.·@] ?\w+(\.t|\^t)? ?\)"
-        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\b(there is )?no {root}|\b({NOT})\b[ \w]{{0,20}} {root}|{as_is}|{plain}"
+        products = rf"\b({_SCORED}|products?)\b[^.]{{0,60}}"
+        bare = rf"{products}\b(plain|bare|raw) ((dot|inner) )?products?\b(?![^.;]*{root})"
+        never = rf"{products}\b((do(es)?|did|is|are|were) not|never) (scale|divide)[ds]?\b(?![^.;]*\bbut\b)"
+        beyond = rf"{bare}|{never}|\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\b(there is )?no {root}|\b({NOT})\b[ \w]{{0,20}} {root}|{as_is}|{plain}"
         return bool(
             re.search(
                 r"pre-?scaled|already scaled|unscaled|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|(do|does|did|is|are) not scale|plain (inner|dot) products?|t5",

@@ -19,6 +19,7 @@ from overt.check.findings import Findings
 from overt.check.mistakes import MISTAKES
 from overt.check.process.session import Here, Session
 from overt.check.text.interface import Interface
+from overt.check.text.lives import placed
 from overt.check.text.syntax import named_parts, written
 
 # Two outputs are different, and half precision is off, by more than this share of the largest number.
@@ -246,12 +247,14 @@ def _changed(answers: Sequence[Answer], face: Interface, findings: Findings) -> 
 def _in_place(face: Interface, name: str, changed: set[str]) -> bool:
     """Whether an argument is meant to be changed, or that of which it is a part.
 
-    Documentation says so, or the candidate sets other parts of it by their names, as what counts the tokens of a cache.
+    Documentation says so, or the candidate sets other parts of it by their names, as what counts the tokens of a cache,
+    or writes to it where it is told, as to the buffer of a cache.
     """
     owner, _, part = name.partition(".")
     source = face.description["source"] + face.description.get("reached", "")
     others = named_parts(source).get(owner, set()) - {one.partition(".")[2] for one in changed}
-    if part and others:
+    places = {a.name for a in face.arguments if a.role in ("offset", "positions")}
+    if (part and others) or owner in placed(source, places):
         return True
     own = "|".join(re.escape(one.lower()) for one in {owner, name})
     done = (

@@ -89,6 +89,11 @@ def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: F
     others = differ(plain.part(1), moved.part(1)) or alike
     if not plain.outputs or moved.failed or len(plain.outputs[0]) not in rows or not others:
         return
+    # A window may be as long as there are samples by chance: of twice as many it does not become twice as long.
+    (twice,) = caller.ask([Way(guess, {n: np.concatenate([given[n]] * 2) for n in first}, extra={"record": {}})])
+    spans = twice.judged.get("facts", {}).get("spans", ())
+    if spans and not {span["keys"] for span in spans} & {2 * span["keys"] for span in along}:
+        return
     # What takes another axis for the sequence was built so.
     built = along[0]["fused"] and "MultiheadAttention(" in face.text
     line = None if built else along[0]["line"]
