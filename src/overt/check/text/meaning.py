@@ -71,7 +71,8 @@ _PLAINLY = "mask|ignore|pad|drop|hid|block|remov|not|keep|attend|allow|visible|v
 _VALUES = {
     "keep": r"(?<![\w.-])(true|1(?:\.0)?s?|non-?zero|(?<!\w )ones|(?<=by )ones?|(?<=with )ones?|(?<=the )ones|(?<=are )ones"
             r"|one(?= (?:=|:|means|where|for (?!(?:each|every)\b))))(?!\.?\w)",
-    "drop": r"(?<![\w.-])(false|0(?:\.0)?s?|zeros?)(?!\.?\w)",
+    # What is filled up with zeros is no mask.
+    "drop": r"(?<![\w.-])(false|0(?:\.0)?s?|zeros?(?![- ](?:pad|fill)))(?!\.?\w)",
 }  # fmt: skip
 _TURNED = {"keep": "drop", "drop": "keep", None: None}
 
