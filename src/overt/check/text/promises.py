@@ -458,7 +458,7 @@ class Promises(Hiding):
         told = self._all_prose + self.description.get("told", "").lower()
         return bool(
             re.search(
-                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|(as in|como en|comme dans|wie (in|bei)) llama|query heads .*\bneighbou?rs|neighbou?ring (query )?heads share|heads 0\W{1,5}(?:[1-9]|\w+`? ?(?:/+ ?\w+`? ?)?- ?1)|\b(?P<key>\w+) ?\* ?(?P<group>\w+)\W{1,6}(?P=key) ?\* ?(?P=group) ?\+",
+                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|(as in|como en|comme dans|wie (in|bei)) llama|query heads .*\bneighbou?rs|neighbou?ring (query )?heads share|first (?P<many>\w+ ?/+ ?\w+|\w+ (query )?heads)\b[^.;]{1,60}\bnext (?P=many)\b|heads 0\W{1,5}(?:[1-9]|\w+`? ?(?:/+ ?\w+`? ?)?- ?1)|\b(?P<key>\w+) ?\* ?(?P<group>\w+)\W{1,6}(?P=key) ?\* ?(?P=group) ?\+",
                 "\n".join([told, *(line for line in self._configured.splitlines() if "head" in line)]),
             )
         )
