@@ -315,7 +315,7 @@ class Promises(Hiding):
             return self._all_prose + "\n" + module.lower()
         # And the sentences on what makes three of one, whatever it is called, with those on its rows behind them.
         threefold = "|".join(re.findall(r"\bself\.(\w+) *= *[\w.]+\([^\n]*(?:\b3 ?\*|\* ?3\b)", self.code)) or "(?!)"
-        of_it = rf"(?:(?<=[.;:] )|^)[^.;]*\b(?:{threefold})\b[^.;]*(?:[.;] [^.;]*\b(?:rows?|columns?|order)\b[^.;]*)?"
+        of_it = rf"(?:(?<=[.;:] )|^)[^.;]*\b(?:{threefold})\b[^.;]*(?:[.;] [^.;]*\b(?:rows?|columns?|channels?|order)\b[^.;]*)?"
         return "\n".join([self._all_prose, *(said.lower() for said in re.findall(of_it, module))])
 
     @property
