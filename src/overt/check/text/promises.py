@@ -95,6 +95,7 @@ class Promises(Hiding):
             )) and "descendant" not in self._module_prose,
             "asks": self._asks,
             "offsets": self._offsets,
+            "subtracted": self._subtracted,
             # Of a table with a row for each offset of two positions, that of 0 is not the first: row m, or r for r - m.
             "middle row": bool(re.search(
                 r"\b(row|index|entry|slot) (?!0)\w+ (is|means|holds|stands for|=|for)\W{1,2}(the )?(same position|(offset|distance) (0|zero))"
@@ -142,12 +143,9 @@ class Promises(Hiding):
         }  # fmt: skip
 
     @cached_property
-    def _offsets(self) -> int:
-        """How a table is said to be indexed, as in b[i - j] beside q_i and k_j.
-
-        1 by how far back a key is, -1 by how far ahead, 0 where it is not said.
-        """
-        told = (self.described + "\n" + self.description.get("told", "")).lower()
+    def _places(self) -> tuple[set[str], set[str]]:
+        """The letters that places of queries, and of keys, are said to have, as in q_i and k_j."""
+        told = self._all_told
         place = r"(?:_\{?|\[|,? (?:(?:at|on|in|of) )?(?:(?:time|position|place|token|row|index|step)s? )?)([a-z])\b"
         asking, asked = (set(re.findall(rf"\b{one}{place}", told)) for one in (r"q(?:uery)?", r"k(?:ey)?"))
         # Word i reads word j, which is read by it.
@@ -157,13 +155,36 @@ class Promises(Hiding):
             for pair in re.findall(rf"\b([b-z]){says} (?:[^\W\d]{{2,}} ){{0,2}}([b-z])\b", " ".join(told.split())):
                 for letters, letter in zip(ways, pair, strict=True):
                     letters.add(letter)
+        return asking - asked, asked - asking
+
+    @property
+    def _all_told(self) -> str:
+        return (self.described + "\n" + self.description.get("told", "")).lower()
+
+    @cached_property
+    def _offsets(self) -> int:
+        """How a table is said to be indexed, as in b[i - j] beside q_i and k_j.
+
+        1 by how far back a key is, -1 by how far ahead, 0 where it is not said.
+        """
+        asking, asked = self._places
         found = set()
-        for before, one, two in re.findall(r"\w\[([^\[\]\n]*?)\b([a-z]) ?[-−–] ?([a-z])\b", told):
-            back = one in asking - asked and two in asked - asking
-            ahead = one in asked - asking and two in asking - asked
+        for before, one, two in re.findall(r"\w\[([^\[\]\n]*?)\b([a-z]) ?[-−–] ?([a-z])\b", self._all_told):
+            back, ahead = one in asking and two in asked, one in asked and two in asking
             found.add((back - ahead) * (-1 if re.search(r"[-−–] ?\(? ?$", before) else 1))
         found.discard(0)
         return found.pop() if len(found) == 1 else 0
+
+    @cached_property
+    def _subtracted(self) -> bool:
+        """Whether an argument times how far back a key is is said to be subtracted, as in q_i · k_j - slope * (i - j)."""
+        asking, asked = self._places
+        names = "|".join(re.escape(a.name.lower()) for a in self.arguments) or "(?!)"
+        times = rf"[\w)\]}}] *(?:[-−–]|\bminus\b) *(?:{names})(?:\[\w\]|_\w)? *[*·×]"
+        pairs = re.findall(rf"{times} *(\(|\||abs\() *([a-z]) ?[-−–] ?([a-z])\b", self._all_told)
+        return any(
+            (one in asking and two in asked) or (how != "(" and one in asked and two in asking) for how, one, two in pairs
+        )
 
     @cached_property
     def _asks(self) -> tuple[int, int] | None:
