@@ -44,13 +44,17 @@ def lettered(
         apart = [place for place in range(4) if one[place] != two[place]]
         if apart in ([2], [1, 2]) and called(one[2]) == "H":
             letters |= {two[2]: "G"}
-        # What is divided by what stands in its place are heads, whatever they are called.
-        shared = [place for place in apart if (one[place], two[place]) in shares]
-        if len(shared) == 1 and apart in ([1], [2], [1, 2]):
-            at = 3 - shared[0]
-            letters |= {one[at]: "T", two[at]: "S" if at in apart else "T", one[shared[0]]: "H", two[shared[0]]: "G"}
-    # What stands in front of all axes of another one are the positions that it asks.
+    # What is divided by what stands in its place are heads, whatever they are called, and beside them lie positions.
     floats = [shape.axes for shape in found.values() if not shape.sort]
+    for one, two in zip(floats[:1] * len(floats), floats[1:], strict=False) if not words else ():
+        places = {len(one) - 3, len(one) - 2} if len(one) == len(two) in (3, 4) else set[int]()
+        apart = [place for place in range(len(one)) if places and one[place] != two[place]]
+        shared = [place for place in apart if (one[place], two[place]) in shares]
+        if len(shared) == 1 and places >= {*apart}:
+            at = sum(places) - shared[0]
+            if called(one[at]) != "B" and one[at] not in (*PLAIN, EACH_CALL):
+                letters |= {one[at]: "T", two[at]: "S" if at in apart else "T", one[shared[0]]: "H", two[shared[0]]: "G"}
+    # What stands in front of all axes of another one are the positions that it asks.
     for own in floats if not words else ():
         asks = len(own) == 3 and own[0] not in (*PLAIN, EACH_CALL) and called(own[0]) != "B" and own[1:] in floats
         if asks and called(own[1]) == "H":

@@ -303,7 +303,12 @@ class Suggestions(Supplied):
         named = {row["name"]: n for row in made if type(n := row["default"]) is int and n < _REAL} | dict(self.named)
         # What is told as a number may be a factor of a length.
         named |= {a.name: 2 for a in required if self.told(a) == "2" and not self.makes}
-        shares = {*re.findall(r"\b([^\W\d]\w*) *(?://|%) *([^\W\d]\w*)", f"{text}\n{source}")}
+        whole = r"(?://|%|,? is (?:a )?(?:multiple of|divisible by))"
+        shares = {*re.findall(rf"\b([^\W\d]\w*) *{whole} *([^\W\d]\w*)", f"{text}\n{module}\n{source}")}
+        # What is asked for a length is documented with a word for it.
+        shares |= {(n, found[name,].axes[int(at)])
+                   for n, name, at in re.findall(r"\b([^\W\d]\w*) *(?://|%) *(\w+)\.shape\[(\d)\]", source)
+                   if (name,) in found and int(at) < len(found[name,].axes)}  # fmt: skip
         ways = [({}, {}, {})] if self.makes else [*sided(found, asked, self.named)]
         for size, (sizes, known, many) in product((self.ladder[0], *self.ladder[3:4]), ways):
             arrays = {path: shape for path, shape in found.items() if path not in sizes}

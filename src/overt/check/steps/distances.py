@@ -38,7 +38,7 @@ def biases(core: Core, data: Sequence[bool], intended: Mapping[str, Any], facts:
             continue
         with np.errstate(all="ignore"):
             gap = np.where(np.isfinite(x) & np.isfinite(y) & (y > -1e4), y - x, np.nan)
-        if sum(moving(operation, data)) > (2 if product else 1):
+        if sum(moving(operation, data)) > (2 if product else 1) and not intended.get("subtracted"):
             yield from _placed(core, gap, core.operations[: last + 1])
         elif min(*gap.shape, core.scores.queries.shape[1]) < 3:
             yield Told("bias", None, operation.line, "a bias of so few positions tells nothing")
@@ -239,6 +239,17 @@ def _linear(
         return
     slopes, at = found
     size, sign = np.abs(slopes), np.sign(slopes)
+    if intended.get("subtracted"):
+        given = (x.ravel() for op in operations for x, origin in zip(op.operands, op.origins, strict=True)
+                 if origin.startswith("argument") and x.size == H and np.allclose(np.abs(x.ravel()), size, rtol=1e-3))  # fmt: skip
+        mine = next(given, None)
+        if mine is not None and np.allclose(mine, slopes, rtol=1e-3):
+            yield Told(step, "", line, "what is given times distance, as is said")
+        elif mine is not None and np.allclose(-mine, slopes, rtol=1e-3):
+            made = made_at(operations, lambda x: _alike(x, cells), line)
+            yield Told(step, "alibi_sign", made or line, "The farther a key is, the more it is rewarded.", mine, slopes)
+        if mine is not None:
+            return
     forms = [("", slopes_of(H, None)), ("", every_second(H)), *((how, slopes_of(H, how)) for how in _WRONG)]
     how = next((how for how, some in forms if np.allclose(size, some, rtol=1e-3)), None)
     # Another series of slopes rewards nothing far away either, where it is called ALiBi's.

@@ -33,6 +33,11 @@ class Merged(Masked):
             same.add(i)
             x, axis = op.operands[0], self._merged_along(op)
             heads = op.host.shape[axis] // width if op.host.ndim and op.host.shape[axis] % width == 0 else 0
+            if self._in_channels(op, mixed):
+                right = mixed.swapaxes(1, 2).reshape(-1, length)
+                self.fail("merge", "merge_view", op.line, "A channel of the output holds features of several positions.",
+                          right[:1], op.host.reshape(-1, length)[:1])  # fmt: skip
+                return
             if heads < 2 or x.shape[axis] == op.host.shape[axis] or length not in op.host.shape:
                 continue
             # Of queries that see nothing there is NaN.
@@ -61,6 +66,16 @@ class Merged(Masked):
             else:
                 self.note("merge", "held", "all heads side by side", op.line)
             return
+
+    def _in_channels(self, op: Operation, mixed: np.ndarray) -> bool:
+        """Whether a reshape alone makes features of heads the channels, before all positions, which lay before them."""
+        n, length, width = mixed.shape
+        x, y = op.operands[0], op.host
+        if length == width or width < 2 or x.shape[-1] != width or not np.array_equal(y.ravel(), mixed.ravel()):
+            return False
+        behind = enumerate(accumulate(y.shape[:0:-1], mul), 2)
+        # As many channels as several heads have features, of which there are no more.
+        return any(many == length and y.shape[-at] in range(2 * width, n * width + 1, width) for at, many in behind)
 
     def _merged_along(self, op: Operation) -> int:
         """The axis before the last in which features of several heads come to lie, as in channels; or else the last."""

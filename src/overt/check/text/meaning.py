@@ -36,7 +36,6 @@ _SIGNS = (
     ("-", r"(leaves?|left|switched|turned|cut) (\w+ )?(out|off)\b"),
     ("-", rf"(outside|beyond|past)\b{_AT}|(after|behind)( the| its)? (end|last|real|valid|actual)\b( \w+)?"),
     ("+", rf"(inside|within)\b{_AT}"),
-    ("-", r"weights? (of |is |are |becomes? )?(zero|0)\b|zero weights?"),
     ("last", r"(from|by|to) (no one|nobody|none|nothing)\b|nothing\b"),
     ("next", r"(everything|all|any\w*) (but|save)\b|except\b|(other|rather) than\b|apart from\b|instead of\b"),
     ("next", r"(not|no|never|none|nobody|neither|nor|without|cannot|absence of|\w+n't)\b"),
@@ -72,7 +71,8 @@ _PLAINLY = "mask|ignore|pad|drop|hid|block|remov|not|keep|attend|allow|visible|v
 _VALUES = {
     "keep": r"(?<![\w.-])(true|1(?:\.0)?s?|non-?zero|(?<!\w )ones|(?<=by )ones?|(?<=with )ones?|(?<=the )ones|(?<=are )ones"
             r"|one(?= (?:=|:|means|where|for (?!(?:each|every)\b))))(?!\.?\w)",
-    "drop": r"(?<![\w.-])(false|0(?:\.0)?s?|zeros?)(?!\.?\w)",
+    # What is filled up with zeros is no mask.
+    "drop": r"(?<![\w.-])(false|0(?:\.0)?s?|zeros?(?![- ](?:pad|fill)))(?!\.?\w)",
 }  # fmt: skip
 _TURNED = {"keep": "drop", "drop": "keep", None: None}
 
@@ -87,6 +87,12 @@ def meaning(line: str, booleans: bool) -> str | None:
     # Its shape, and what it is made of, say nothing yet.
     values = r"(?![^)\]]*\b(inf\w*|true|false|\d+e\d+)\b)"
     line = re.sub(rf"[(\[]{values}(?=[^)\]]*[a-z])[\w*+/ -]+(, ?[\w*+/ -]+)+,?[)\]]", "", line)
+    # A weight of zero is no value of the mask.
+    line = re.sub(
+        r"\b(weights?|shares?) ((of|is|are|becomes?|(must|will|shall) be) )?(zero|0(\.0+)?)(?!\.?\w)|\bzero weights?\b",
+        "no weight",
+        line,
+    )
     one, none, between = r"\b(ones|1s?|true)\b", r"\b(zeros|0s?|false)\b", "( ?/ ?| and | or )"
     line = re.sub(rf"{one}{between}{none}|{none}{between}{one}", "numbers", line)
     line = re.sub(r"\b(in|at) (row|column|position|place|entry|index)\b[^.;]{0,40}?(?=means?\b|indicates?\b)", "", line)

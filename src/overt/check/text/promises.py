@@ -95,6 +95,7 @@ class Promises(Hiding):
             )) and "descendant" not in self._module_prose,
             "asks": self._asks,
             "offsets": self._offsets,
+            "subtracted": self._subtracted,
             # Of a table with a row for each offset of two positions, that of 0 is not the first: row m, or r for r - m.
             "middle row": bool(re.search(
                 r"\b(row|index|entry|slot) (?!0)\w+ (is|means|holds|stands for|=|for)\W{1,2}(the )?(same position|(offset|distance) (0|zero))"
@@ -142,12 +143,9 @@ class Promises(Hiding):
         }  # fmt: skip
 
     @cached_property
-    def _offsets(self) -> int:
-        """How a table is said to be indexed, as in b[i - j] beside q_i and k_j.
-
-        1 by how far back a key is, -1 by how far ahead, 0 where it is not said.
-        """
-        told = (self.described + "\n" + self.description.get("told", "")).lower()
+    def _places(self) -> tuple[set[str], set[str]]:
+        """The letters that places of queries, and of keys, are said to have, as in q_i and k_j."""
+        told = self._all_told
         place = r"(?:_\{?|\[|,? (?:(?:at|on|in|of) )?(?:(?:time|position|place|token|row|index|step)s? )?)([a-z])\b"
         asking, asked = (set(re.findall(rf"\b{one}{place}", told)) for one in (r"q(?:uery)?", r"k(?:ey)?"))
         # Word i reads word j, which is read by it.
@@ -157,13 +155,36 @@ class Promises(Hiding):
             for pair in re.findall(rf"\b([b-z]){says} (?:[^\W\d]{{2,}} ){{0,2}}([b-z])\b", " ".join(told.split())):
                 for letters, letter in zip(ways, pair, strict=True):
                     letters.add(letter)
+        return asking - asked, asked - asking
+
+    @property
+    def _all_told(self) -> str:
+        return (self.described + "\n" + self.description.get("told", "")).lower()
+
+    @cached_property
+    def _offsets(self) -> int:
+        """How a table is said to be indexed, as in b[i - j] beside q_i and k_j.
+
+        1 by how far back a key is, -1 by how far ahead, 0 where it is not said.
+        """
+        asking, asked = self._places
         found = set()
-        for before, one, two in re.findall(r"\w\[([^\[\]\n]*?)\b([a-z]) ?[-−–] ?([a-z])\b", told):
-            back = one in asking - asked and two in asked - asking
-            ahead = one in asked - asking and two in asking - asked
+        for before, one, two in re.findall(r"\w\[([^\[\]\n]*?)\b([a-z]) ?[-−–] ?([a-z])\b", self._all_told):
+            back, ahead = one in asking and two in asked, one in asked and two in asking
             found.add((back - ahead) * (-1 if re.search(r"[-−–] ?\(? ?$", before) else 1))
         found.discard(0)
         return found.pop() if len(found) == 1 else 0
+
+    @cached_property
+    def _subtracted(self) -> bool:
+        """Whether an argument times how far back a key is is said to be subtracted, as in q_i · k_j - slope * (i - j)."""
+        asking, asked = self._places
+        names = "|".join(re.escape(a.name.lower()) for a in self.arguments) or "(?!)"
+        times = rf"[\w)\]}}] *(?:[-−–]|\bminus\b) *(?:{names})(?:\[\w\]|_\w)? *[*·×]"
+        pairs = re.findall(rf"{times} *(\(|\||abs\() *([a-z]) ?[-−–] ?([a-z])\b", self._all_told)
+        return any(
+            (one in asking and two in asked) or (how != "(" and one in asked and two in asking) for how, one, two in pairs
+        )
 
     @cached_property
     def _asks(self) -> tuple[int, int] | None:
@@ -315,7 +336,7 @@ class Promises(Hiding):
             return self._all_prose + "\n" + module.lower()
         # And the sentences on what makes three of one, whatever it is called, with those on its rows behind them.
         threefold = "|".join(re.findall(r"\bself\.(\w+) *= *[\w.]+\([^\n]*(?:\b3 ?\*|\* ?3\b)", self.code)) or "(?!)"
-        of_it = rf"(?:(?<=[.;:] )|^)[^.;]*\b(?:{threefold})\b[^.;]*(?:[.;] [^.;]*\b(?:rows?|columns?|order)\b[^.;]*)?"
+        of_it = rf"(?:(?<=[.;:] )|^)[^.;]*\b(?:{threefold})\b[^.;]*(?:[.;] [^.;]*\b(?:rows?|columns?|channels?|order)\b[^.;]*)?"
         return "\n".join([self._all_prose, *(said.lower() for said in re.findall(of_it, module))])
 
     @property
@@ -458,7 +479,7 @@ class Promises(Hiding):
         told = self._all_prose + self.description.get("told", "").lower()
         return bool(
             re.search(
-                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|(as in|como en|comme dans|wie (in|bei)) llama|query heads .*\bneighbou?rs|neighbou?ring (query )?heads share|heads 0\W{1,5}(?:[1-9]|\w+`? ?(?:/+ ?\w+`? ?)?- ?1)|\b(?P<key>\w+) ?\* ?(?P<group>\w+)\W{1,6}(?P=key) ?\* ?(?P=group) ?\+",
+                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|(as in|como en|comme dans|wie (in|bei)) llama|query heads .*\bneighbou?rs|neighbou?ring (query )?heads share|first (?P<many>\w+ ?/+ ?\w+|\w+ (query )?heads)\b[^.;]{1,60}\bnext (?P=many)\b|heads 0\W{1,5}(?:[1-9]|\w+`? ?(?:/+ ?\w+`? ?)?- ?1)|\b(?P<key>\w+) ?\* ?(?P<group>\w+)\W{1,6}(?P=key) ?\* ?(?P=group) ?\+",
                 "\n".join([told, *(line for line in self._configured.splitlines() if "head" in line)]),
             )
         )

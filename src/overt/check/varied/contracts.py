@@ -444,6 +444,10 @@ def _first_ones(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
         for name, x in caller.arrays(guess).items()
         if {"T", "S"} & {*calls.axes_of(kinds[name])}
     }
+    # What has no positions, such as slopes, stays as it is.
+    drawn = caller.arrays(fewer)
+    first |= {name: x for name, x in caller.arrays(guess).items()
+              if name not in first and name in drawn and drawn[name].shape == x.shape}  # fmt: skip
     # What counts those of each counts of these as many as there are.
     counts = (name for name, kind in kinds.items() if kind in ("lengths", calls.SHORTER))
     first |= {name: np.minimum(caller.arrays(guess)[name], some) for name in counts if name in caller.arrays(guess)}
