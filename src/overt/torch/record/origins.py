@@ -149,7 +149,8 @@ class Origins:
         None where nothing tells, and where samples stand before heads as they should.
         And which places among the queries are which query and which head, (T, H), nothing where they hold no heads.
         """
-        certain, rows, wants = None, None, any(x.rows is not None for x in operands)
+        # A single query has no heads beside it.
+        certain, rows, wants = None, None, any(x.rows is not None and x.origin.shape[x.rows] > 1 for x in operands)
         several = prod(leading) > 1
         # One that tells heads will do, and samples that share something are told by all together.
         for some in (*([x] for x in operands), operands) if several or wants else ():
@@ -160,7 +161,9 @@ class Origins:
                 self._orders[key] = order_of(leading, some) if several else None, rows_of(some)
             found, apart = self._orders[key]
             rows = apart if rows is None else rows
-            certain = found if certain is None or (found is not None and found.shape[1] > 1) else certain
+            # The first that tells heads is right, whatever others make of them.
+            if found is not None and (certain is None or certain.shape[1] == 1 < found.shape[1]):
+                certain = found
             told = not several or (certain is not None and certain.shape[1] > 1)
             if told and (rows is not None or not wants):
                 break
