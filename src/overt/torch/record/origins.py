@@ -36,6 +36,7 @@ from overt.torch.record.cells import (
     signature_of,
 )
 from overt.torch.record.equations import equation, terms
+from overt.torch.record.functions import SHAPED, axis_of, makes, name_of, pointwise
 from overt.torch.record.kernel import SILENT
 
 # What only moves cells, or chooses some along an axis, and what makes of each cell one at the same place; others are
@@ -46,7 +47,7 @@ _MOVES = {
     "H", "mH",
     "repeat", "repeat_interleave", "tile", "narrow", "select", "diagonal", "t", "adjoint", "split", "split_with_sizes",
     "chunk", "tensor_split", "hsplit", "vsplit", "unbind", "cat", "concat", "concatenate", "stack", "hstack", "vstack",
-    "unfold", "roll", "flip", "topk", "sort",
+    "unfold", "roll", "flip", "topk", "sort", "index_select", "gather", "take_along_dim",
 }  # fmt: skip
 _SAME = {
     "to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "detach", "cpu", "cuda", "dropout",
@@ -101,10 +102,13 @@ class Origins:
             if func is functional.linear and len(args) > 1 and type(args[1]) is Parameter:
                 # Most maps, and quickly.
                 shape, known = tuple(result.shape), self._known.get(id(args[0]))
-                moved = known[1] if known is not None and type(known[1]) is Moved and known[0]() is args[0] else None
-                self._put(result, Made(shape, (len(shape) - 1,), id(args[1]), moved))
+                origin = known[1] if known is not None and known[0]() is args[0] else None
+                rows, axes = (origin, None) if type(origin) is Moved else _before(origin, (*range(len(shape) - 1), None))
+                self._put(result, Made(shape, (len(shape) - 1,), id(args[1]), rows, axes))
             elif isinstance(result, Tensor) and (made := self._map(func, args, kwargs, result)) is not None:
                 self._put(result, made)
+        elif kind == "kept":
+            self._kept(func, args, kwargs, result)
         elif type(result) is Tensor:
             # Most of all: a view of one tensor.
             known = self._known.get(id(args[0])) if args else None
@@ -235,8 +239,10 @@ class Origins:
     def _filled(self, x: Any) -> Any:
         """Arguments with origins in the place of tensors."""
         if isinstance(x, Tensor):
-            origin = self.of(x) if x.is_floating_point() or x.is_complex() else None
-            if origin is None:
+            if not (x.is_floating_point() or x.is_complex()):
+                # Places may be changed later.
+                return x.clone()
+            if (origin := self.of(x)) is None:
                 raise UnknownError
             return origin
         return type(x)(map(self._filled, x)) if type(x) in (tuple, list) else x
@@ -259,17 +265,35 @@ class Origins:
                     self._put(result, found[1])
                     moved = type(found[1]) is Moved
 
+    def _kept(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
+        """What nobody knows has the axes of the first tensor that has as many; and of scores the same, those of scores."""
+        known = self._known
+        for x in (*args, *kwargs.values()):
+            found = known.get(id(x))
+            if found is None or found[0]() is not x or not _plain(result) or x.ndim != result.ndim:
+                continue
+            if result.is_floating_point() or result.is_complex():
+                origin = found[1]
+                if x.shape != result.shape or next(made_of(origin)).product is None:
+                    mixed = axis_of(func, args, kwargs)
+                    axes = tuple(~a if mixed in (a, a - x.ndim) else a for a in range(x.ndim))
+                    rows, axes = (origin, axes) if type(origin) is Moved else _before(origin, axes)
+                    origin = Made(tuple(result.shape), rows=rows, axes=axes)
+                if self._entry(result) is None:
+                    self._put(result, origin)
+            return
+
     def _map(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Tensor) -> Made | None:
         name, shape = func.__name__, tuple(result.shape)
         tensors = [x for x in args if isinstance(x, Tensor)][:2]
         own = [learned(x) for x in tensors]
         if len(tensors) < 2 or not any(own):
             return None
-        if own[1] and name == "linear":
-            moved = self._entry(tensors[0])
-            return Made(shape, (len(shape) - 1,), id(tensors[1]), moved if isinstance(moved, Moved) else None)
-        if own[1] and name.startswith("conv"):
-            return Made(shape, (len(shape) + 1 - tensors[1].ndim,), id(tensors[1]))
+        known = self._entry(tensors[own.index(True) - 1])
+        if own[1] and (name == "linear" or name.startswith("conv")):
+            made = len(shape) - 1 if name == "linear" else len(shape) + 1 - tensors[1].ndim
+            axes = tuple(None if a == made else a for a in range(len(shape)))
+            return Made(shape, (made,), id(tensors[1]), *_before(known, axes))
         if all(own):
             return None
         maker = id(tensors[own.index(True)])
@@ -287,7 +311,8 @@ class Origins:
         both = [a for a in given if a in learnt and a in out]
         origin = self.of(activation) if both else None
         heads = [] if origin is None else [a for a in both if self.features(origin, given.index(a))]
-        return Made(shape, tuple(i for i, a in enumerate(out) if a in heads or a not in given), maker)
+        features = tuple(i for i, a in enumerate(out) if a in heads or a not in given)
+        return Made(shape, features, maker, *_before(known, tuple(out.index(a) if a in out else None for a in given)))
 
 
 class _Heeds(dict[Any, str]):
@@ -296,7 +321,7 @@ class _Heeds(dict[Any, str]):
     def __missing__(self, func: Any) -> str:
         if len(self) > _MOST:
             self.clear()
-        name = func.__name__.partition(".")[0]
+        name = name_of(func)
         if name == "__get__":
             # Of properties, those that turn a tensor.
             name = getattr(getattr(func, "__self__", None), "__name__", "")
@@ -306,6 +331,8 @@ class _Heeds(dict[Any, str]):
         names = bare, bare[1:] if name.startswith("__") else bare
         if not found and (names[0] in _SAME or names[1] in _SAME or any(map(_pointwise, names))):
             found = "same"
+        if not found and name not in SHAPED and (name[-1:] != "_" or name[:1] == "_") and makes(func):
+            found = "same" if pointwise(func)[0] else "kept"
         self[func] = found
         return found
 
@@ -321,6 +348,17 @@ def learned(x: Tensor) -> bool:
 def _pointwise(name: str) -> bool:
     op = getattr(torch.ops.aten, name, None)
     return op is not None and any(torch.Tag.pointwise in getattr(op, one).tags for one in op.overloads())
+
+
+def _before(origin: Origin | None, axes: tuple[int | None, ...]) -> tuple[Origin | None, tuple[int | None, ...]]:
+    """Rows of what is computed of a tensor, and their axes; axes: for each one of the tensor, which it is then."""
+    if not isinstance(origin, Made):
+        return origin, axes
+    if origin.rows is None:
+        return None, axes
+    own = origin.axes or (*range(len(origin.rows.shape) - 1), None)
+    found = ((a, None if a is None else axes[max(a, ~a)]) for a in own)
+    return origin.rows, tuple(b if a is None or b is None or a >= 0 > b else min(b, ~b) if a < 0 else b for a, b in found)
 
 
 def _plain(x: Any) -> bool:
