@@ -37,7 +37,7 @@ class Made:
     ) -> None:
         self.shape, self.features, self.maker, self.rows, self.product = shape, features, maker, rows, product
         self.axes = axes
-        self.told = maker is not None or product is not None
+        self.told = features is not None or product is not None
 
     def behind(self) -> tuple[Origin | None, tuple[int | None, ...] | None]:
         """Its rows and their axes; of a product those of the first factor that a map by parameters gave."""

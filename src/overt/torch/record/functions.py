@@ -159,12 +159,12 @@ def pointwise(func: Callable[..., Any]) -> tuple[bool, str | None]:
 
 
 def makes(func: Callable[..., Any]) -> bool:
-    """Whether a function of torch makes one tensor, of others."""
+    """Whether a function of torch makes a tensor, of others."""
     schemas = _schemas(func)
     if not schemas:
         return getattr(functional, func.__name__, None) is func
     return any(
-        [str(x.type) for x in some.returns] == ["Tensor"] and any(str(x.type) == "Tensor" for x in some.arguments[:1])
+        all(x and str(x[0].type) == "Tensor" for x in (some.returns, some.arguments))
         for some in schemas
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from math import prod
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,9 @@ class Origins:
                 # Most maps, and quickly.
                 shape, known = tuple(result.shape), self._known.get(id(args[0]))
                 origin = known[1] if known is not None and known[0]() is args[0] else None
-                rows, axes = (origin, None) if type(origin) is Moved else _before(origin, (*range(len(shape) - 1), None))
+                rows, axes = origin, None
+                if type(origin) is Made:
+                    rows, axes = _before(origin, (*range(len(shape) - 1), None)) if origin.rows else (None, None)
                 self._put(result, Made(shape, (len(shape) - 1,), id(args[1]), rows, axes))
             elif isinstance(result, Tensor) and (made := self._map(func, args, kwargs, result)) is not None:
                 self._put(result, made)
@@ -227,6 +230,13 @@ class Origins:
         places = [i for i, x in enumerate(factors) if x is not None and self.features(x.origin, x.leading[0])]
         return ((found[0], product), places) if places else None
 
+    def turns(self, args: Any) -> bool:
+        """Whether some arguments have been moved, or are computed of what had been."""
+        for x in args:
+            if (found := self._known.get(id(x))) is not None and (type(found[1]) is Moved or found[1].rows is not None):
+                return True
+        return False
+
     def _put(self, x: Tensor, origin: Origin) -> None:
         ref = _Ref(x, self._forget)
         ref.key = id(x)
@@ -266,36 +276,38 @@ class Origins:
                     moved = type(found[1]) is Moved
 
     def _kept(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
-        """What nobody knows has the axes of the first tensor that has as many; and of scores the same, those of scores."""
-        known = self._known
-        for x in (*args, *kwargs.values()):
-            found = known.get(id(x))
-            if found is None or found[0]() is not x or not _plain(result) or x.ndim != result.ndim:
-                continue
-            if result.is_floating_point() or result.is_complex():
-                origin = found[1]
-                if x.shape != result.shape or next(made_of(origin)).product is None:
-                    mixed = axis_of(func, args, kwargs)
-                    axes = tuple(~a if mixed in (a, a - x.ndim) else a for a in range(x.ndim))
-                    rows, axes = (origin, axes) if type(origin) is Moved else _before(origin, axes)
-                    origin = Made(tuple(result.shape), rows=rows, axes=axes)
-                if self._entry(result) is None:
-                    self._put(result, origin)
+        """What a function that nobody knows gives first has the axes of the first tensor whose cells are known.
+
+        What is as large as scores is that of scores.
+        """
+        result = result[0] if isinstance(result, tuple) else result
+        if not _plain(result) or not (result.is_floating_point() or result.is_complex()):
             return
+        origin = next((x for x in map(self._entry, filter(_plain, (*args, *kwargs.values()))) if x is not None), None)
+        if origin is None or self._entry(result) is not None:
+            return
+        shape, axis = tuple(result.shape), axis_of(func, args, kwargs)
+        n = len(origin.shape)
+        if shape == origin.shape and next(made_of(origin)).product is not None:
+            self._put(result, origin)
+        elif n == len(shape) or (axis is None and all(map(eq, shape, origin.shape))):
+            # Along an axis that is named, cells are of several places.
+            axes = tuple(None if a >= len(shape) else ~a if axis in (a, a - n) else a for a in range(n))
+            self._put(result, Made(shape, None, None, *_before(origin, axes)))
 
     def _map(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Tensor) -> Made | None:
         name, shape = func.__name__, tuple(result.shape)
         tensors = [x for x in args if isinstance(x, Tensor)][:2]
         own = [learned(x) for x in tensors]
-        if len(tensors) < 2 or not any(own):
-            return None
-        known = self._entry(tensors[own.index(True) - 1])
-        if own[1] and (name == "linear" or name.startswith("conv")):
+        if len(tensors) == 2 and (name == "linear" or name.startswith("conv")) and self._entry(result) is None:
+            # A weight that was computed, as a normed one is, has no number by which it is known again.
             made = len(shape) - 1 if name == "linear" else len(shape) + 1 - tensors[1].ndim
             axes = tuple(None if a == made else a for a in range(len(shape)))
-            return Made(shape, (made,), id(tensors[1]), *_before(known, axes))
-        if all(own):
+            maker = id(tensors[1]) if own[1] else None
+            return Made(shape, (made,), maker, *_before(self._entry(tensors[0]), axes))
+        if len(tensors) < 2 or all(own) or not any(own):
             return None
+        known = self._entry(tensors[1 - own.index(True)])
         maker = id(tensors[own.index(True)])
         letters = terms(name, equation(name, args, kwargs, *tensors), tensors[0], tensors[1], result)
         if letters is None:
