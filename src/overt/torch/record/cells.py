@@ -289,10 +289,7 @@ def _told_before(
         raise UnknownError
     both = [
         cells[
-            tuple(
-                np.minimum(i if a is None else at[max(a, ~a)], n - 1)
-                for a, n in zip(axes, cells.shape, strict=True)
-            )
+            tuple(np.minimum(i if a is None else at[max(a, ~a)], n - 1) for a, n in zip(axes, cells.shape, strict=True))
         ]
         for i, at in enumerate(places)
     ]
@@ -354,20 +351,26 @@ def _with_cells(x: Any, made: list[tuple[int, Made]], known: dict[int, Any]) -> 
 def signature_of(operands: Sequence[Operand]) -> Iterator[Any]:
     """What was done, in words that are the same for layers that do the same."""
     numbers: dict[Any, int] = {}
+    scored = False
 
-    def told(x: Any, scored: bool = False) -> Any:
+    def told(x: Any) -> Any:
         if isinstance(x, Made):
             maker = None if x.maker is None else numbers.setdefault(("maker", x.maker), len(numbers))
-            rows, axes = (x.rows, x.axes) if scored else x.behind()
+            rows, axes = (x.rows, x.axes) if scored or x.product is None else x.behind()
             return x.shape, x.features, maker, numbers.setdefault(x, len(numbers)), told(rows), axes
         if isinstance(x, Moved):
-            return x.shape, x.func, told(x.args, scored), told(sorted(x.kwargs.items()), scored), x.part
+            return x.shape, x.func, told(x.args), told(sorted(x.kwargs.items())), x.part
         if isinstance(x, Tensor):
             return tuple(x.shape), x.cpu().numpy().tobytes()
-        return tuple(told(y, scored) for y in x) if type(x) in (tuple, list) else x if type(x) in (int, str) else repr(x)
+        return tuple(map(told, x)) if type(x) in (tuple, list) else x if type(x) in (int, str) else repr(x)
 
-    def factors(x: Operand) -> Any:
+    def own(x: Operand) -> Any:
+        nonlocal scored
+        # Of scores the factors are told by themselves.
+        scored = x.factor is not None
+        origin, scored = told(x.origin), False
         products = (y.product for y in made_of(x.origin)) if x.factor is not None else ()
-        return tuple(None if y is None else (y.letters, told(y.factors[x.factor])) for y in products)  # type: ignore[index]
+        factors = tuple(None if y is None else (y.letters, told(y.factors[x.factor])) for y in products)  # type: ignore[index]
+        return origin, x.leading, x.features, x.rows, x.factor, factors
 
-    return ((told(x.origin, x.factor is not None), x.leading, x.features, x.rows, x.factor, factors(x)) for x in operands)
+    return map(own, operands)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
-import warnings
 
 import torch
 from torch import Tensor
@@ -51,7 +51,7 @@ JOINS = {
 }  # fmt: skip
 CHANGES = {
     "masked_fill", "masked_fill_", "mul", "mul_", "__mul__", "__rmul__", "__imul__", "where", "nan_to_num", "div",
-    "div_", "__truediv__", "__itruediv__", "tril", "triu", "clamp", "clamp_",
+    "div_", "__truediv__", "__itruediv__", "tril", "triu", "clamp", "clamp_", "normalize",
 }  # fmt: skip
 # Where what ``exp`` gave ends as something else than weights.
 PLAIN = ENDS | {"sum", "add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "__sub__", "__rsub__", "rsub"}
@@ -163,10 +163,7 @@ def makes(func: Callable[..., Any]) -> bool:
     schemas = _schemas(func)
     if not schemas:
         return getattr(functional, func.__name__, None) is func
-    return any(
-        all(x and str(x[0].type) == "Tensor" for x in (some.returns, some.arguments))
-        for some in schemas
-    )
+    return any(all(x and str(x[0].type) == "Tensor" for x in (some.returns, some.arguments)) for some in schemas)
 
 
 def axis_of(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:

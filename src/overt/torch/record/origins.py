@@ -368,9 +368,11 @@ def _before(origin: Origin | None, axes: tuple[int | None, ...]) -> tuple[Origin
         return origin, axes
     if origin.rows is None:
         return None, axes
-    own = origin.axes or (*range(len(origin.rows.shape) - 1), None)
-    found = ((a, None if a is None else axes[max(a, ~a)]) for a in own)
-    return origin.rows, tuple(b if a is None or b is None or a >= 0 > b else min(b, ~b) if a < 0 else b for a, b in found)
+    found: list[int | None] = []
+    for a in origin.axes or (*range(len(origin.rows.shape) - 1), None):
+        b = None if a is None else axes[max(a, ~a)]
+        found.append(min(b, ~b) if a is not None and b is not None and a < 0 else b)
+    return origin.rows, tuple(found)
 
 
 def _plain(x: Any) -> bool:
