@@ -17,12 +17,14 @@ from overt.torch.record.kernel import SILENT
 class Made:
     """A tensor that was computed.
 
-    features: its axes of features, where a map by parameters made it.  maker: the parameter.  rows: whose rows were
-    mapped, where these had been moved.  product: of which two it is one, where nobody's parameters were in it.
+    features: its axes of features, where a map by parameters made it.  maker: the parameter.  rows: of what it was
+    computed, where that had been moved.  axes: for each axis of the rows, which of its own has the same places, None
+    for those that were mapped, which is the last where nothing is said, and ~a for one along which it was mixed.
+    product: of which two it is one, where nobody's parameters were in it.
     told: whether it is known by what it was computed.
     """
 
-    __slots__ = ("features", "maker", "product", "rows", "shape", "told")
+    __slots__ = ("axes", "features", "maker", "product", "rows", "shape", "told")
 
     def __init__(
         self,
@@ -30,10 +32,22 @@ class Made:
         features: tuple[int, ...] | None = None,
         maker: int | None = None,
         rows: Origin | None = None,
+        axes: tuple[int | None, ...] | None = None,
         product: Product | None = None,
     ) -> None:
         self.shape, self.features, self.maker, self.rows, self.product = shape, features, maker, rows, product
-        self.told = maker is not None or product is not None
+        self.axes = axes
+        self.told = features is not None or product is not None
+
+    def behind(self) -> tuple[Origin | None, tuple[int | None, ...] | None]:
+        """Its rows and their axes; of a product those of the first factor that a map by parameters gave."""
+        if self.product is None or self.product.letters is None:
+            return self.rows, self.axes
+        out = self.product.letters[2]
+        for x, own in zip(self.product.factors, self.product.letters, strict=False):
+            if x is not None and ((first := next(made_of(x))).maker is not None or first.rows is not None):
+                return x, tuple(out.index(a) if a in out else None for a in own)
+        return None, None
 
 
 class Moved:
@@ -103,6 +117,8 @@ class Product:
         return found[0] if len(found) == 1 else None
 
 
+# Numbers that tell heads, and numbers that tell samples; whether it is certain that these do.
+_Told = tuple[list[np.ndarray], list[np.ndarray], bool]
 # Which places of an axis are which query and which head, (T, H).
 Rows = list[list[int]]
 
@@ -123,7 +139,7 @@ def in_order(order: np.ndarray, leading: tuple[int, ...]) -> bool:
 def order_of(leading: tuple[int, ...], operands: Sequence[Operand]) -> np.ndarray | None:
     """Samples and heads (B, H), by all operands together; one head only if that is certain."""
     n = prod(leading)
-    keys = [found for x in operands if (found := keys_of(leading, x)) is not None]
+    keys = [found for x in operands if (found := keys_of(leading, x, True)) is not None]
     heads, samples = [x for own, _, _ in keys for x in own], [x for _, own, _ in keys for x in own]
     each = list(zip(*samples, strict=True)) if samples else [()] * n
     within = list(zip(*heads, strict=True)) if heads else [()] * n
@@ -140,15 +156,18 @@ def order_of(leading: tuple[int, ...], operands: Sequence[Operand]) -> np.ndarra
     return np.array(order) if even and (len(order[0]) > 1 or all(certain for *_, certain in keys)) else None
 
 
-def keys_of(leading: tuple[int, ...], operand: Operand) -> tuple[list[np.ndarray], list[np.ndarray], bool] | None:
-    """Numbers that tell heads, and numbers that tell samples, along axes; whether it is certain that these do."""
+def keys_of(leading: tuple[int, ...], operand: Operand, folded: bool = False) -> _Told | None:
+    """Numbers that tell heads, and numbers that tell samples, along axes; whether it is certain that these do.
+
+    folded: whether the axes hold samples and heads alone, so that features that were rows of a map are heads.
+    """
     made: list[tuple[int, Made]] = []
     try:
         with SILENT(), torch.no_grad():
             known: dict[int, Any] = {}
             both = (picked(_whole(operand, i, made, known), operand, i) for i in (0, 1))
             first, next_ = (x.expand(leading).reshape(-1).numpy() for x in both)
-            return _told(first, next_, made)
+            return _told(first, next_, made, folded)
     except FAILED:
         return None
 
@@ -216,9 +235,7 @@ def picked(cells: Tensor, operand: Operand, feature: int) -> Tensor:
     return cells
 
 
-def _told(
-    first: np.ndarray, second: np.ndarray, made: list[tuple[int, Made]]
-) -> tuple[list[np.ndarray], list[np.ndarray], bool]:
+def _told(first: np.ndarray, second: np.ndarray, made: list[tuple[int, Made]], folded: bool = False) -> _Told:
     """The same of places of cells, those of the first feature and those of the second."""
     starts = np.array([start for start, _ in made])
     own = np.searchsorted(starts, first, "right") - 1
@@ -228,8 +245,8 @@ def _told(
     one = kinds[0]
     places = np.unravel_index(first - starts[own], one.shape)
     features: Sequence[int] | None = one.features
+    beside = np.unravel_index(np.clip(second - starts[own], 0, prod(one.shape) - 1), one.shape)
     if features is None:
-        beside = np.unravel_index(np.clip(second - starts[own], 0, prod(one.shape) - 1), one.shape)
         features = [a for a in range(len(one.shape)) if (places[a] != beside[a]).any()] or [len(one.shape) - 1]
     heads, rest = [places[a] for a in features], [x for a, x in enumerate(places) if a not in features]
     if len(kinds) > 1:
@@ -238,18 +255,49 @@ def _told(
             raise UnknownError
         # Maps of their own make heads, and one map of several things makes samples.
         (heads if len(makers) > 1 else rest).append(own)
-    elif one.rows is not None and len(one.shape) > 3:
-        inner: list[tuple[int, Made]] = []
-        cells = cells_of(one.rows, inner, {})
-        # A map that makes heads has levels before it, unless they were split from one thing.
-        makes = any(map(differ, heads))
-        if makes and len(inner) > 1:
-            return heads, rest, False
-        at = np.ravel_multi_index(places[:-1], one.shape[:-1])
-        rows = [cells[..., min(i, cells.shape[-1] - 1)].reshape(-1).numpy()[at] for i in (0, 1)]
-        more, samples, _ = _told(rows[0], rows[1], inner)
-        return (heads, rest, False) if makes and not any(map(differ, more)) else (heads + more, samples, False)
-    return heads, rest, one.maker is not None
+        return heads, rest, one.maker is not None
+    # A map that makes heads has levels before it, unless they were split from one thing.
+    makes, levels = any(map(differ, heads)), one.axes is None and one.rows is not None and len(one.shape) > 3
+    found, certain = None, one.maker is not None and not levels
+    if levels or (folded and not makes):
+        try:
+            found = _told_before(one, (places, beside), folded, makes)
+        except FAILED:
+            if levels and not makes:
+                raise
+    if found is None or (makes and not any(map(differ, found[0]))):
+        return heads, rest, certain
+    return heads + found[0], found[1], certain
+
+
+def _told_before(
+    one: Made, places: Sequence[Sequence[np.ndarray]], folded: bool, makes: bool
+) -> tuple[list[np.ndarray], list[np.ndarray]] | None:
+    """The same by what something was computed of; None where that is not known.
+
+    places: of its cells, those of the first feature and those of the second.
+    """
+    rows, axes = one.behind()
+    if rows is None:
+        return None
+    inner: list[tuple[int, Made]] = []
+    cells = cells_of(rows, inner, {}).numpy()
+    if makes and len(inner) > 1:
+        return None
+    axes = axes or (*range(cells.ndim - 1), None)
+    if any(a is not None and a < 0 and differ(places[0][~a]) for a in axes):
+        raise UnknownError
+    both = [
+        cells[
+            tuple(np.minimum(i if a is None else at[max(a, ~a)], n - 1) for a, n in zip(axes, cells.shape, strict=True))
+        ]
+        for i, at in enumerate(places)
+    ]
+    heads, samples, _ = _told(both[0], both[1], inner, folded)
+    # Where features were mapped as well, those that were rows are heads, and else they are what was mixed.
+    mapped = np.array([x[:1] for x in both])
+    mixes = any(map(differ, _told(mapped, mapped, inner)[1]))
+    return ([], samples + heads) if mixes else (heads, samples)
 
 
 def differ(x: np.ndarray) -> bool:
@@ -295,23 +343,34 @@ def made_of(origin: Any) -> Iterator[Made]:
 def _with_cells(x: Any, made: list[tuple[int, Made]], known: dict[int, Any]) -> Any:
     if isinstance(x, Made | Moved):
         return cells_of(x, made, known)
+    if isinstance(x, Tensor):
+        return x.cpu()
     return type(x)(_with_cells(y, made, known) for y in x) if type(x) in (tuple, list) else x
 
 
 def signature_of(operands: Sequence[Operand]) -> Iterator[Any]:
     """What was done, in words that are the same for layers that do the same."""
     numbers: dict[Any, int] = {}
+    scored = False
 
     def told(x: Any) -> Any:
         if isinstance(x, Made):
             maker = None if x.maker is None else numbers.setdefault(("maker", x.maker), len(numbers))
-            return x.shape, x.features, maker, numbers.setdefault(x, len(numbers)), told(x.rows)
+            rows, axes = (x.rows, x.axes) if scored or x.product is None else x.behind()
+            return x.shape, x.features, maker, numbers.setdefault(x, len(numbers)), told(rows), axes
         if isinstance(x, Moved):
             return x.shape, x.func, told(x.args), told(sorted(x.kwargs.items())), x.part
+        if isinstance(x, Tensor):
+            return tuple(x.shape), x.cpu().numpy().tobytes()
         return tuple(map(told, x)) if type(x) in (tuple, list) else x if type(x) in (int, str) else repr(x)
 
-    def factors(x: Operand) -> Any:
+    def own(x: Operand) -> Any:
+        nonlocal scored
+        # Of scores the factors are told by themselves.
+        scored = x.factor is not None
+        origin, scored = told(x.origin), False
         products = (y.product for y in made_of(x.origin)) if x.factor is not None else ()
-        return tuple(None if y is None else (y.letters, told(y.factors[x.factor])) for y in products)  # type: ignore[index]
+        factors = tuple(None if y is None else (y.letters, told(y.factors[x.factor])) for y in products)  # type: ignore[index]
+        return origin, x.leading, x.features, x.rows, x.factor, factors
 
-    return ((told(x.origin), x.leading, x.features, x.rows, x.factor, factors(x)) for x in operands)
+    return map(own, operands)

@@ -107,7 +107,7 @@ class Recorded(Attended[Any]):
 
     def _refuse(self, what: str) -> NoReturn:
         raise RecordingError(
-            f'{self.name}: only statistics were kept, so there are no cells for {what}: record with keep="qk", '
+            f'{called(self.name)}: only statistics were kept, so there are no cells for {what}: record with keep="qk", '
             'or keep="disk"'
         )
 

@@ -49,6 +49,9 @@ def terms(
         left, _, out = equation.partition("->")
         one, _, other = left.partition(",")
         found = one, other, out
+    elif name == "linear":
+        letters = _LETTERS[: first.ndim - 1]
+        found = letters + "c", "sc"[2 - second.ndim :], letters + "s"[2 - second.ndim :]
     elif min(first.ndim, second.ndim) > 1 and name in _PRODUCTS:
         letters = _LETTERS[: result.ndim - 2]
         found = (

@@ -31,6 +31,7 @@ from overt.torch.record.functions import (
     SLIGHT,
     SOFTMAX,
     VIEWS,
+    axis_of,
     name_of,
     parts,
     spells,
@@ -39,7 +40,7 @@ from overt.torch.record.functions import (
 from overt.torch.record.mixing import ADDED, axes, mixed, totals, used, whole
 from overt.torch.record.noted import Noted
 from overt.torch.record.ordering import ordered_use, role_of
-from overt.torch.record.origins import Origins, learned, maps
+from overt.torch.record.origins import Origins, heeds, learned, maps
 from overt.torch.record.sdpa import hidden
 from overt.torch.record.softmaxes import Softmax, Use, Weights, onward
 from overt.torch.record.undropped import DROPOUT, Undropped
@@ -92,7 +93,8 @@ class Follower(Noted):
                 if weights is None or args[0].shape == args[2].shape:
                     self._note(args[0], weights, self._root(args[2]))
                 else:
-                    both = [x for x in (args[2], args[0]) if self._entry(x)]
+                    # Scores that weights are written into are written over.
+                    both = [x for x in (args[2], args[0]) if self._weights(x) is not None]
                     self._pass_on(place, name, func, args, kwargs, args[0], both)
             return None
         # What takes a shape alone, and whether something is the case, is nothing that could mix.
@@ -268,7 +270,7 @@ class Follower(Noted):
                 # What a part is written to has it too.
                 both = [x for x in (source, base) if self._entry(x)]
                 self._pass_on(place, "__setitem__", func, args, kwargs, base, both)
-        elif name in VIEWS and args and args[0] is source:
+        elif args and args[0] is source and (name in VIEWS or self._chooses(func, args, kwargs, source, weights)):
             try:
                 values = result.detach() if same or weights.dropped else func(weights.values, *args[1:], **kwargs)
                 self._go_on(name, result, source, weights, values)
@@ -287,6 +289,13 @@ class Follower(Noted):
             self._onward(place, name, result, sources)
             for x in sources:
                 self._lose(x, name)
+
+    def _chooses(self, func: Callable[..., Any], args: Any, kwargs: Any, x: Tensor, weights: Weights) -> bool:
+        """Whether a function chooses cells of weights along another axis than that of the keys."""
+        axis = axis_of(func, args, kwargs) if heeds[func] == "move" else None
+        if type(axis) is not int:
+            return False
+        return self.origins.same(weights.softmax.source, x, axis % x.ndim) is False
 
     def _joined(self, place: Any, name: str, sources: Sequence[Tensor]) -> Weights | None:
         """Weights that are put together of those of one or several softmaxes; None where some are none."""
@@ -368,8 +377,12 @@ class Follower(Noted):
                     axis = None if sorted_axes is None else sorted_axes[0][0][-1]
                     runs = self.origins.same(weights.softmax.source, factor, axis)
                     found = None if runs is False or (own and not runs) else found
-            # Weights of weights mix no values: an inverse is computed so.
-            itself = self._weights(factors[1 - i]) is not None
+            # Scores that weights were written into, and that nothing wrote over, are none.
+            if weights.values.numel() > weights.softmax.size and bool((weights.values < 0).any()):
+                found = None
+            # Weights of weights mix no values: an inverse is computed so.  What ``exp`` gave may be values.
+            other = self._weights(factors[1 - i])
+            itself = other is not None and other.softmax.normal is not False
             # One piece may be all but a sink; a second one shows that there are several.
             piece = weights.values.numel() < weights.softmax.size and not weights.again
             torn = itself or (bool(weights.softmax.users) and piece)

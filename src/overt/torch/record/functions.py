@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter, functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from overt.torch.record.kernel import SILENT
 from overt.torch.record.mixing import ADDED, TURNED
 
 SOFTMAX = {
@@ -47,7 +51,7 @@ JOINS = {
 }  # fmt: skip
 CHANGES = {
     "masked_fill", "masked_fill_", "mul", "mul_", "__mul__", "__rmul__", "__imul__", "where", "nan_to_num", "div",
-    "div_", "__truediv__", "__itruediv__", "true_divide", "tril", "triu", "clamp", "clamp_", "clip",
+    "div_", "__truediv__", "__itruediv__", "tril", "triu", "clamp", "clamp_", "normalize",
 }  # fmt: skip
 # Where what ``exp`` gave ends as something else than weights.
 PLAIN = ENDS | {"sum", "add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "__sub__", "__rsub__", "rsub"}
@@ -59,6 +63,9 @@ SHAPED = {
 }  # fmt: skip
 LINEAR = functional.linear
 _OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
+# All names that are told here.
+_TOLD = _BEGINNINGS | ENDS | CASTS | VIEWS | JOINS | CHANGES | PLAIN | SHIFTS | SHAPED | _POWERS
+_MOST = 4096
 # Of functions, such as a loop.
 _ORDERED = (torch._ops.HigherOrderOperator,)
 
@@ -100,8 +107,79 @@ def _raises(args: Any, kwargs: Any) -> bool:
 
 
 def name_of(func: Callable[..., Any]) -> str:
-    """The name of a function, of an operator without that of its overload."""
-    return func.__name__.partition(".")[0].removeprefix("special_")
+    """The name of a function, of an operator without that of its overload; of an alias that of what it runs."""
+    return _NAMES[func]
+
+
+class _Names(dict[Any, str]):
+    """Names of functions, asked at each one."""
+
+    def __missing__(self, func: Any) -> str:
+        if len(self) > _MOST:
+            self.clear()
+        name = func.__name__.partition(".")[0].removeprefix("special_")
+        self[func] = found = name if name in _TOLD else pointwise(func)[1] or name
+        return found
+
+
+_NAMES = _Names()
+
+
+class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Which operators run, and how many arguments each gets."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.ran: list[tuple[Any, int]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.ran.append((func, len(args)))
+        return func(*args, **(kwargs or {}))
+
+
+@cache
+def pointwise(func: Callable[..., Any]) -> tuple[bool, str | None]:
+    """Whether a function of torch runs pointwise operators alone, and the name of the one that it is another name of.
+
+    It is run on one tensor, or two, that have no numbers.
+    """
+    if not makes(func):
+        return False, None
+    for n in (1, 2):
+        some = [torch.empty(2, 3, device="meta") for _ in range(n)]
+        try:
+            with warnings.catch_warnings(action="ignore"), SILENT(), torch.no_grad(), _Operators() as heard:
+                func(*some)
+        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, AssertionError):
+            continue
+        ran = heard.ran
+        every = bool(ran) and all(torch.Tag.pointwise in op.tags for op, _ in ran)
+        return every, name_of(ran[0][0]) if every and len(ran) == 1 and ran[0][1] == n else None
+    return False, None
+
+
+def makes(func: Callable[..., Any]) -> bool:
+    """Whether a function of torch makes a tensor, of others."""
+    schemas = _schemas(func)
+    if not schemas:
+        return getattr(functional, func.__name__, None) is func
+    return any(all(x and str(x[0].type) == "Tensor" for x in (some.returns, some.arguments)) for some in schemas)
+
+
+def axis_of(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The axis along which a function of torch is to run, if that is one of its arguments."""
+    places = {i for some in _schemas(func) for i, x in enumerate(some.arguments) if x.name == "dim"}
+    given = (args[i] for i in places if i < len(args))
+    return kwargs.get("dim", kwargs.get("axis", next(given, None)))
+
+
+@cache
+def _schemas(func: Callable[..., Any]) -> list[Any]:
+    # Of properties, such as a real part, it is their own name.
+    name = func.__self__.__name__ if func.__name__ == "__get__" else func.__name__
+    ops = (getattr(torch.ops.aten, x, None) for x in (name, name.strip("_")))
+    op = next((x for x in ops if isinstance(x, torch._ops.OpOverloadPacket)), None)
+    return [] if op is None else [getattr(op, one)._schema for one in op.overloads()]
 
 
 def softens(func: Callable[..., Any]) -> bool:

@@ -229,7 +229,7 @@ class Keeper:
 
     def _hold(self, x: Tensor, name: str) -> Held | Stored:
         if self._folder is None:
-            return Held(x, name)
+            return Held(x, called(name))
         self._files += 1
         return Stored(x, self._folder / f"{self._files}.npy")
 

@@ -136,7 +136,7 @@ def _einsum(
     keys = [a for a in w if a in v and a not in y]
     queries = [a for a in w if a not in v and a in y]
     features = [a for a in v if a not in w and a in y]
-    if not (len(keys) == len(features) == 1) or any(len(set(a)) < len(a) for a in (w, v, y)):
+    if len(keys) != 1 or not features or any(len(set(a)) < len(a) for a in (w, v, y)):
         return None
     if not queries:
         # One query, of which nobody speaks, unless each query has keys of its own.
@@ -153,13 +153,21 @@ def _einsum(
     values = values.reshape(*values.shape, *(1 for _ in rest)).expand(*values.shape, *(sizes[a] for a in rest))
     v += "".join(rest)
     leading = [a for a in w if a in shared or a in rest]
-    if not (len(w) == len(leading) + 2 == len(v) == len(y)):
+    more = len(features) - 1
+    if not (len(w) == len(leading) + 2 == len(v) - more == len(y) - more):
         return None
     orders = ([*leading, query, *keys], w), (leading + keys + features, v), ([*leading, query, *features], y)
-    return tuple(  # type: ignore[return-value]
+    weights, values, output = (
         x.permute([have.index(a) for a in want])
         for (want, have), x in zip(orders, (weights, values, output), strict=True)
     )
+    # Of what weights are shared by, each is as good as more features.
+    return weights, _flat(values, more), _flat(output, more)
+
+
+def _flat(x: Tensor, more: int) -> Tensor:
+    """With several last axes as one; without numbers, and so without a copy, the last of them."""
+    return x[(..., *(0,) * more, slice(None))] if x.is_meta else x.flatten(-1 - more)
 
 
 def _query(letters: Sequence[str], w: str, weights: Tensor, role: Role) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from math import prod
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from overt.torch.record.cells import (
     signature_of,
 )
 from overt.torch.record.equations import equation, terms
+from overt.torch.record.functions import SHAPED, axis_of, makes, name_of, pointwise
 from overt.torch.record.kernel import SILENT
 
 # What only moves cells, or chooses some along an axis, and what makes of each cell one at the same place; others are
@@ -46,7 +48,7 @@ _MOVES = {
     "H", "mH",
     "repeat", "repeat_interleave", "tile", "narrow", "select", "diagonal", "t", "adjoint", "split", "split_with_sizes",
     "chunk", "tensor_split", "hsplit", "vsplit", "unbind", "cat", "concat", "concatenate", "stack", "hstack", "vstack",
-    "unfold", "roll", "flip", "topk", "sort",
+    "unfold", "roll", "flip", "topk", "sort", "index_select", "gather", "take_along_dim",
 }  # fmt: skip
 _SAME = {
     "to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "detach", "cpu", "cuda", "dropout",
@@ -101,10 +103,15 @@ class Origins:
             if func is functional.linear and len(args) > 1 and type(args[1]) is Parameter:
                 # Most maps, and quickly.
                 shape, known = tuple(result.shape), self._known.get(id(args[0]))
-                moved = known[1] if known is not None and type(known[1]) is Moved and known[0]() is args[0] else None
-                self._put(result, Made(shape, (len(shape) - 1,), id(args[1]), moved))
+                origin = known[1] if known is not None and known[0]() is args[0] else None
+                rows, axes = origin, None
+                if type(origin) is Made:
+                    rows, axes = _before(origin, (*range(len(shape) - 1), None)) if origin.rows else (None, None)
+                self._put(result, Made(shape, (len(shape) - 1,), id(args[1]), rows, axes))
             elif isinstance(result, Tensor) and (made := self._map(func, args, kwargs, result)) is not None:
                 self._put(result, made)
+        elif kind == "kept":
+            self._kept(func, args, kwargs, result)
         elif type(result) is Tensor:
             # Most of all: a view of one tensor.
             known = self._known.get(id(args[0])) if args else None
@@ -149,7 +156,8 @@ class Origins:
         None where nothing tells, and where samples stand before heads as they should.
         And which places among the queries are which query and which head, (T, H), nothing where they hold no heads.
         """
-        certain, rows, wants = None, None, any(x.rows is not None for x in operands)
+        # A single query has no heads beside it.
+        certain, rows, wants = None, None, any(x.rows is not None and x.origin.shape[x.rows] > 1 for x in operands)
         several = prod(leading) > 1
         # One that tells heads will do, and samples that share something are told by all together.
         for some in (*([x] for x in operands), operands) if several or wants else ():
@@ -160,7 +168,9 @@ class Origins:
                 self._orders[key] = order_of(leading, some) if several else None, rows_of(some)
             found, apart = self._orders[key]
             rows = apart if rows is None else rows
-            certain = found if certain is None or (found is not None and found.shape[1] > 1) else certain
+            # The first that tells heads is right, whatever others make of them.
+            if found is not None and (certain is None or certain.shape[1] == 1 < found.shape[1]):
+                certain = found
             told = not several or (certain is not None and certain.shape[1] > 1)
             if told and (rows is not None or not wants):
                 break
@@ -220,6 +230,13 @@ class Origins:
         places = [i for i, x in enumerate(factors) if x is not None and self.features(x.origin, x.leading[0])]
         return ((found[0], product), places) if places else None
 
+    def turns(self, args: Any) -> bool:
+        """Whether some arguments have been moved, or are computed of what had been."""
+        for x in args:
+            if (found := self._known.get(id(x))) is not None and (type(found[1]) is Moved or found[1].rows is not None):
+                return True
+        return False
+
     def _put(self, x: Tensor, origin: Origin) -> None:
         ref = _Ref(x, self._forget)
         ref.key = id(x)
@@ -232,8 +249,10 @@ class Origins:
     def _filled(self, x: Any) -> Any:
         """Arguments with origins in the place of tensors."""
         if isinstance(x, Tensor):
-            origin = self.of(x) if x.is_floating_point() or x.is_complex() else None
-            if origin is None:
+            if not (x.is_floating_point() or x.is_complex()):
+                # Places may be changed later.
+                return x.clone()
+            if (origin := self.of(x)) is None:
                 raise UnknownError
             return origin
         return type(x)(map(self._filled, x)) if type(x) in (tuple, list) else x
@@ -256,19 +275,39 @@ class Origins:
                     self._put(result, found[1])
                     moved = type(found[1]) is Moved
 
+    def _kept(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
+        """What a function that nobody knows gives first has the axes of the first tensor whose cells are known.
+
+        What is as large as scores is that of scores.
+        """
+        result = result[0] if isinstance(result, tuple) else result
+        if not _plain(result) or not (result.is_floating_point() or result.is_complex()):
+            return
+        origin = next((x for x in map(self._entry, filter(_plain, (*args, *kwargs.values()))) if x is not None), None)
+        if origin is None or self._entry(result) is not None:
+            return
+        shape, axis = tuple(result.shape), axis_of(func, args, kwargs)
+        n = len(origin.shape)
+        if shape == origin.shape and next(made_of(origin)).product is not None:
+            self._put(result, origin)
+        elif n == len(shape) or (axis is None and all(map(eq, shape, origin.shape))):
+            # Along an axis that is named, cells are of several places.
+            axes = tuple(None if a >= len(shape) else ~a if axis in (a, a - n) else a for a in range(n))
+            self._put(result, Made(shape, None, None, *_before(origin, axes)))
+
     def _map(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Tensor) -> Made | None:
         name, shape = func.__name__, tuple(result.shape)
         tensors = [x for x in args if isinstance(x, Tensor)][:2]
         own = [learned(x) for x in tensors]
-        if len(tensors) < 2 or not any(own):
+        if len(tensors) == 2 and (name == "linear" or name.startswith("conv")) and self._entry(result) is None:
+            # A weight that was computed, as a normed one is, has no number by which it is known again.
+            made = len(shape) - 1 if name == "linear" else len(shape) + 1 - tensors[1].ndim
+            axes = tuple(None if a == made else a for a in range(len(shape)))
+            maker = id(tensors[1]) if own[1] else None
+            return Made(shape, (made,), maker, *_before(self._entry(tensors[0]), axes))
+        if len(tensors) < 2 or all(own) or not any(own):
             return None
-        if own[1] and name == "linear":
-            moved = self._entry(tensors[0])
-            return Made(shape, (len(shape) - 1,), id(tensors[1]), moved if isinstance(moved, Moved) else None)
-        if own[1] and name.startswith("conv"):
-            return Made(shape, (len(shape) + 1 - tensors[1].ndim,), id(tensors[1]))
-        if all(own):
-            return None
+        known = self._entry(tensors[1 - own.index(True)])
         maker = id(tensors[own.index(True)])
         letters = terms(name, equation(name, args, kwargs, *tensors), tensors[0], tensors[1], result)
         if letters is None:
@@ -284,7 +323,8 @@ class Origins:
         both = [a for a in given if a in learnt and a in out]
         origin = self.of(activation) if both else None
         heads = [] if origin is None else [a for a in both if self.features(origin, given.index(a))]
-        return Made(shape, tuple(i for i, a in enumerate(out) if a in heads or a not in given), maker)
+        features = tuple(i for i, a in enumerate(out) if a in heads or a not in given)
+        return Made(shape, features, maker, *_before(known, tuple(out.index(a) if a in out else None for a in given)))
 
 
 class _Heeds(dict[Any, str]):
@@ -293,7 +333,7 @@ class _Heeds(dict[Any, str]):
     def __missing__(self, func: Any) -> str:
         if len(self) > _MOST:
             self.clear()
-        name = func.__name__.partition(".")[0]
+        name = name_of(func)
         if name == "__get__":
             # Of properties, those that turn a tensor.
             name = getattr(getattr(func, "__self__", None), "__name__", "")
@@ -303,6 +343,8 @@ class _Heeds(dict[Any, str]):
         names = bare, bare[1:] if name.startswith("__") else bare
         if not found and (names[0] in _SAME or names[1] in _SAME or any(map(_pointwise, names))):
             found = "same"
+        if not found and name not in SHAPED and (name[-1:] != "_" or name[:1] == "_") and makes(func):
+            found = "same" if pointwise(func)[0] else "kept"
         self[func] = found
         return found
 
@@ -318,6 +360,19 @@ def learned(x: Tensor) -> bool:
 def _pointwise(name: str) -> bool:
     op = getattr(torch.ops.aten, name, None)
     return op is not None and any(torch.Tag.pointwise in getattr(op, one).tags for one in op.overloads())
+
+
+def _before(origin: Origin | None, axes: tuple[int | None, ...]) -> tuple[Origin | None, tuple[int | None, ...]]:
+    """Rows of what is computed of a tensor, and their axes; axes: for each one of the tensor, which it is then."""
+    if not isinstance(origin, Made):
+        return origin, axes
+    if origin.rows is None:
+        return None, axes
+    found: list[int | None] = []
+    for a in origin.axes or (*range(len(origin.rows.shape) - 1), None):
+        b = None if a is None else axes[max(a, ~a)]
+        found.append(min(b, ~b) if a is not None and b is not None and a < 0 else b)
+    return origin.rows, tuple(found)
 
 
 def _plain(x: Any) -> bool:

@@ -220,7 +220,7 @@ class Mode(TorchFunctionMode):
         """follower: while it follows nothing, most functions cost no more than the question."""
         super().__init__()
         self._known, self._aside = follower.known, follower.aside
-        self._note, self._see = follower.origins.note, see
+        self._note, self._turns, self._see = follower.origins.note, follower.origins.turns, see
         self._stack = watch.stack
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -237,7 +237,7 @@ class Mode(TorchFunctionMode):
                 _PLAIN.discard(own)
                 if kind:
                     self._note(func, args, kwargs or {}, result)
-            elif kind == "map" or own not in _PLAIN:
+            elif kind == "map" or own not in _PLAIN or self._turns(args):
                 self._note(func, args, kwargs or {}, result)
         return result
 
