@@ -240,6 +240,7 @@ def placed(source: str, places: set[str]) -> set[str]:
         parts = {name: _root(value) for name, value in whole if _root(value) != name}
         changed |= {_root(node.target) for node in walked(function) if isinstance(node, ast.AugAssign)}
         for node in walked(function):
+            pairs: list[tuple[ast.expr, ast.expr]]
             pairs = [(target, value) for target, value in assigned(node) if isinstance(target, ast.Subscript)]
             if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _ADDS and node.args:
                 pairs = [(node, node.args[-1])]
