@@ -53,7 +53,12 @@ def lettered(
         if len(shared) == 1 and places >= {*apart}:
             at = sum(places) - shared[0]
             if called(one[at]) != "B" and one[at] not in (*PLAIN, EACH_CALL):
-                letters |= {one[at]: "T", two[at]: "S" if at in apart else "T", one[shared[0]]: "H", two[shared[0]]: "G"}
+                letters |= {
+                    one[at]: "T",
+                    two[at]: "S" if at in apart else "T",
+                    one[shared[0]]: "H",
+                    two[shared[0]]: "G",
+                }
     # What stands in front of all axes of another one are the positions that it asks.
     for own in floats if not words else ():
         asks = len(own) == 3 and own[0] not in (*PLAIN, EACH_CALL) and called(own[0]) != "B" and own[1:] in floats
