@@ -46,14 +46,19 @@ def lettered(
             letters |= {two[2]: "G"}
     # What is divided by what stands in its place are heads, whatever they are called, and beside them lie positions.
     floats = [shape.axes for shape in found.values() if not shape.sort]
-    for one, two in zip(floats[:1] * len(floats), floats[1:], strict=False) if not words else ():
-        places = {len(one) - 3, len(one) - 2} if len(one) == len(two) in (3, 4) else set[int]()
-        apart = [place for place in range(len(one)) if places and one[place] != two[place]]
-        shared = [place for place in apart if (one[place], two[place]) in shares]
+    for own, other in zip(floats[:1] * len(floats), floats[1:], strict=False) if not words else ():
+        places = {len(own) - 3, len(own) - 2} if len(own) == len(other) in (3, 4) else set[int]()
+        apart = [place for place in range(len(own)) if places and own[place] != other[place]]
+        shared = [place for place in apart if (own[place], other[place]) in shares]
         if len(shared) == 1 and places >= {*apart}:
             at = sum(places) - shared[0]
-            if called(one[at]) != "B" and one[at] not in (*PLAIN, EACH_CALL):
-                letters |= {one[at]: "T", two[at]: "S" if at in apart else "T", one[shared[0]]: "H", two[shared[0]]: "G"}
+            if called(own[at]) != "B" and own[at] not in (*PLAIN, EACH_CALL):
+                letters |= {
+                    own[at]: "T",
+                    other[at]: "S" if at in apart else "T",
+                    own[shared[0]]: "H",
+                    other[shared[0]]: "G",
+                }
     # What stands in front of all axes of another one are the positions that it asks.
     for own in floats if not words else ():
         asks = len(own) == 3 and own[0] not in (*PLAIN, EACH_CALL) and called(own[0]) != "B" and own[1:] in floats

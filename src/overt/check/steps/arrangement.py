@@ -32,7 +32,10 @@ def seen(core: Core, operands: tuple[Origin, Origin, Origin]) -> dict[str, Any]:
     line = core.operations[core.mix.number].line
     if packed is not None:
         views = operands[2 if packed in ("thirds", "heads first") else 0].views
-        lines = [core.operations[view].line for view in views]
+        # What keeps all features in one axis takes nothing apart.
+        axis = operands[2].along[0] if operands[2].along is not None and len(operands[2].along) == 1 else -1
+        whole = operands[2].array.shape[axis]
+        lines = [core.operations[view].line for view in views if whole not in core.operations[view].host.shape]
         # An equation that mixes may turn what it is given, and takes nothing apart.
         line = next((one for one in reversed(lines) if one != line), line)
         facts["packing"] = {"order": packed, "heads": heads, **place(line)}

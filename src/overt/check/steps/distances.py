@@ -241,8 +241,8 @@ def _linear(
     size, sign = np.abs(slopes), np.sign(slopes)
     if intended.get("subtracted"):
         given = (x.ravel() for op in operations for x, origin in zip(op.operands, op.origins, strict=True)
-                 if origin.startswith("argument") and x.size == H and np.allclose(np.abs(x.ravel()), size, rtol=1e-3))  # fmt: skip
-        mine = next(given, None)
+                 if origin.startswith("argument") and x.size == H)  # fmt: skip
+        mine = next((x for x in given if np.allclose(np.abs(x), size, rtol=1e-3)), None)
         if mine is not None and np.allclose(mine, slopes, rtol=1e-3):
             yield Told(step, "", line, "what is given times distance, as is said")
         elif mine is not None and np.allclose(-mine, slopes, rtol=1e-3):

@@ -35,7 +35,7 @@ class Merged(Masked):
             heads = op.host.shape[axis] // width if op.host.ndim and op.host.shape[axis] % width == 0 else 0
             if self._in_channels(op, mixed):
                 right = mixed.swapaxes(1, 2).reshape(-1, length)
-                self.fail("merge", "merge_view", op.line, "A channel of the output holds features of several positions.",
+                self.fail("merge", "merge_view", op.line, "A channel holds features of several positions.",
                           right[:1], op.host.reshape(-1, length)[:1])  # fmt: skip
                 return
             if heads < 2 or x.shape[axis] == op.host.shape[axis] or length not in op.host.shape:

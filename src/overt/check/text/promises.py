@@ -183,7 +183,8 @@ class Promises(Hiding):
         times = rf"[\w)\]}}] *(?:[-−–]|\bminus\b) *(?:{names})(?:\[\w\]|_\w)? *[*·×]"
         pairs = re.findall(rf"{times} *(\(|\||abs\() *([a-z]) ?[-−–] ?([a-z])\b", self._all_told)
         return any(
-            (one in asking and two in asked) or (how != "(" and one in asked and two in asking) for how, one, two in pairs
+            (one in asking and two in asked) or (how != "(" and one in asked and two in asking)
+            for how, one, two in pairs
         )
 
     @cached_property
