@@ -176,10 +176,10 @@ def axis_of(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 @cache
 def _schemas(func: Callable[..., Any]) -> list[Any]:
     # Of properties, such as a real part, it is their own name.
-    name = func.__self__.__name__ if func.__name__ == "__get__" else func.__name__
+    name = getattr(func, "__self__", func).__name__ if func.__name__ == "__get__" else func.__name__
     ops = (getattr(torch.ops.aten, x, None) for x in (name, name.strip("_")))
     op = next((x for x in ops if isinstance(x, torch._ops.OpOverloadPacket)), None)
-    return [] if op is None else [getattr(op, one)._schema for one in op.overloads()]
+    return [] if op is None else [getattr(op, one)._schema for one in op.overloads()]  # type: ignore[no-untyped-call]
 
 
 def softens(func: Callable[..., Any]) -> bool:

@@ -167,7 +167,9 @@ def _einsum(
 
 def _flat(x: Tensor, more: int) -> Tensor:
     """With several last axes as one; without numbers, and so without a copy, the last of them."""
-    return x[(..., *(0,) * more, slice(None))] if x.is_meta else x.flatten(-1 - more)
+    for _ in range(more):
+        x = x.select(-2, 0) if x.is_meta else x.flatten(-2)
+    return x
 
 
 def _query(letters: Sequence[str], w: str, weights: Tensor, role: Role) -> str | None:

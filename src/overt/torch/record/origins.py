@@ -233,8 +233,10 @@ class Origins:
     def turns(self, args: Any) -> bool:
         """Whether some arguments have been moved, or are computed of what had been."""
         for x in args:
-            if (found := self._known.get(id(x))) is not None and (type(found[1]) is Moved or found[1].rows is not None):
-                return True
+            if (found := self._known.get(id(x))) is not None:
+                origin = found[1]
+                if not isinstance(origin, Made) or origin.rows is not None:
+                    return True
         return False
 
     def _put(self, x: Tensor, origin: Origin) -> None:
