@@ -99,7 +99,7 @@ def _weights(
         ones = np.zeros_like(values)
         ones[..., key, :] = 1
         row = _output(caller, Way(guess, {**(others or {}), name: ones}))
-        if row is None or row.shape != plain.shape:
+        if row is None or row.shape != plain.shape or not np.isfinite(row).all():
             return None
         rows.append(row)
     width = values.shape[-1]
