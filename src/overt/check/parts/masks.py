@@ -159,12 +159,7 @@ def padded(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
         or real.all()
     ):
         return
-    if (
-        "tokens" in g
-        and y.size == B * S
-        and same(y, g["tokens"])
-        and not re.search("mask|pad", g.face.name, re.IGNORECASE)
-    ):
+    if "tokens" in g and y.size == B * S and same(y, g["tokens"]) and not re.search("mask|pad", g.face.promise):
         # What comes out as it went in may be anything.
         return
     keys = np.broadcast_to(real[:, None], (B, S, S))

@@ -8,7 +8,6 @@ is meant holds, and without a hint the charitable reading does.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -210,8 +209,6 @@ class Parts:
         rows = [*face.arguments, *(maker.arguments if maker is not None else [])]
         self.numbers = _numbers(face, rows)
         self.text = face.name.lower() + " " + face.prose
-        # its name and its first sentence, which say what it is
-        self.promise = face.name.lower() + " " + re.split(r"\.\s|\n\s*\n", face.prose, maxsplit=1)[0]
         self.named = " ".join([self.text, *(row.name.lower() for row in rows)])
         # right readings of a meant part that nearly fit: their part, and what was seen and expected
         self.near: list[tuple[Part, np.ndarray, np.ndarray]] = []
@@ -398,7 +395,7 @@ class Parts:
 
     def _nearly(self, part: Part, reading: Reading) -> None:
         seen, meant = (np.asarray(a, float) for a in reading.pairs[0])
-        if not any(word in self.promise for word in part.words):
+        if not any(word in self.face.promise for word in part.words):
             return
         if seen.shape == meant.shape and np.mean(np.isclose(seen, meant, rtol=1e-3, atol=1e-5)) > 0.5:
             self.near.append((part, seen, meant))

@@ -29,6 +29,11 @@ class Said:
         """Documentation and comments alone, in lower case."""
         return self.described.lower()
 
+    @property
+    def promise(self) -> str:
+        """Its name and its first sentence, which say what it is, in lower case."""
+        return self.name.lower() + " " + re.split(r"\.\s|\n\s*\n", self.prose, maxsplit=1)[0]
+
     @cached_property
     def described(self) -> str:
         """Documentation and comments alone."""
