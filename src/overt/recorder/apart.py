@@ -12,6 +12,7 @@ from overt.recorder.products import contracted
 
 if TYPE_CHECKING:
     from overt.recorder.core import Core
+    from overt.recorder.products import Product
 
 
 def key_labels(core: Core) -> str:
@@ -43,7 +44,16 @@ def apart(core: Core, reach: Sequence[frozenset[str]]) -> bool:
         longer = not core.normal and max(free.values(), default=0) >= min(keys)
         if side and (set(axes) & set(free) if axes else longer or keys & set(free.values())):
             return False
+        # Each position of each sample chooses between things of its own, such as layers or experts.
+        if side and sum(n > 1 for n in free.values()) > 1 and _own(core.mix):
+            return False
     return True
+
+
+def _own(mix: Product) -> bool:
+    """Whether several axes of the values are those of who asks, who has no other one."""
+    axes = dict(zip(mix.labels[0], mix.left.shape, strict=True))
+    return sum(axes[a] > 1 for a in mix.batch) > 1 and all(axes[a] == 1 for a in mix.rows)
 
 
 def _only_mixed(core: Core) -> bool:

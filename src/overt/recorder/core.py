@@ -351,8 +351,17 @@ def _rank(core: Core) -> tuple[int, ...]:
         int(straight),
         int(not core.outer),
         int(core.scores.result.size == weights.size),
+        -_apart(core),
         min(work, 3),
     )
+
+
+def _apart(core: Core) -> int:
+    """For how many axes queries have keys of their own, though they have values in common: keys have none for these."""
+    scores, mix = core.scores, core.mix
+    if scores.result.shape != core.weights.shape:
+        return 0
+    return sum(key in scores.batch and query in mix.rows for key, query in zip(scores.labels[2], mix.labels[0], strict=True))
 
 
 def _layers(core: Core) -> bool:

@@ -64,6 +64,14 @@ def lettered(
         asks = len(own) == 3 and own[0] not in (*PLAIN, EACH_CALL) and called(own[0]) != "B" and own[1:] in floats
         if asks and called(own[1]) == "H":
             letters |= {own[0]: "S", own[1]: "H"}
+    # Features of all heads between samples and positions: each position is a column.
+    for axes in floats if not words else ():
+        folded = len(axes) == 3 and not axes[1].isidentifier() and called(axes[2]) == "T"
+        factors = {name: called(name, named) for name in re.findall(r"[^\W\d]\w*", axes[1])} if folded else {}
+        if {"H", "D"} == {*factors.values()} and axes[2] not in letters:
+            within = {name: named.get(name) or lengths.axis(letter or "") for name, letter in factors.items()}
+            letters |= {axes[0]: "B", axes[1]: (letter := next(spare)), axes[2]: "T"}
+            lengths = lengths.resized(letter, shapes.size(axes[1], within) or lengths.W)
     sizes = {axis: lengths.axis(letter) for axis, letter in letters.items()} if not words else {}
     # Layers are as many as an instance was made with, and else one.
     layers = next((n for name, n in named.items() if constructor_role(name) == "layers"), 1)

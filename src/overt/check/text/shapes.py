@@ -288,8 +288,9 @@ def _bracketed(text: str, known: str) -> str:
     )
     # What is called x is no sign for times.
     sign = "×" if re.fullmatch(known, "x") else "[x×]"
-    within = rf"[(\[] *({word}(?: {sign} {word})+) *[)\]]"
-    text = re.sub(within, lambda m: f"({re.sub(f' {sign} ', ', ', m[1])})", text)
+    part = rf"(?:{word}|\({_OF}\))"
+    within = rf"[(\[] *({part}(?: {sign} {part})+) *[)\]]"
+    text = re.sub(within, lambda m: f"({', '.join(x.strip('()') for x in re.split(f' {sign} ', m[1]))})", text)
     times = rf"(?<![\w(\[])({word}(?: {sign} {word})+)\b(?! *[-+*/(=])"
     text = re.sub(times, lambda m: f"({re.sub(f' {sign} ', ', ', m[1])})", text)
     short = r"(?:[A-Za-z]\w{0,3}|\d+)"
