@@ -86,7 +86,7 @@ class Mixing(Merged):
             # What is one number for a row counts beside other rows.
             mistake, known = pipeline.softmax_mistake(core, self.exponents, self.weights)
             known = known and mistake is not None
-        live = ~np.isneginf(before).all(1)
+        live = ~(np.isneginf(before).all(1) | np.isnan(before).any(1))
         right = pipeline.softmax(before, (1,))
         if known and mistake is None:
             how = "over the keys, divided by the sums after the values are mixed" if divided else "over the keys"

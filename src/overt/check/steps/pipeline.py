@@ -212,8 +212,8 @@ def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[
     shape = (*core.shape, before.shape[1])
     x, y = before.reshape(shape), after.reshape(shape)
     labels = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
-    # A row that sees nothing, or holds infinities, says nothing.
-    live = np.isfinite(y) & ~np.isneginf(x).all(-1, keepdims=True)
+    # A row that sees nothing, or holds infinities or NaN, as behind an earlier row that saw nothing, says nothing.
+    live = np.isfinite(y) & ~(np.isneginf(x).all(-1, keepdims=True) | np.isnan(x).any(-1, keepdims=True))
     if not live.any():
         return None, False
     with np.errstate(all="ignore"):
