@@ -17,8 +17,17 @@ _LOW = r"-\s*(1e\d|(jnp\.|np\.|torch\.|math\.)?inf)|−∞|finfo\([^)]*\)\.min|[
 ENDS = r"(?<=[.;])\s+(?!(?:they|these|those|such)\b)|\n\s*\n|\n(?=\s*(?:[-*`]|\w+ *[:=(\[]|\w+ {2}))"
 
 
+_IDLE = r"(?<!if )(un-?used|not used|never used|no effect|not (?:yet )?(?:supported|implemented))\b"
+
+
 class Hiding(Said):
     """What is said of the masks of one callable."""
+
+    def idle(self, name: str) -> bool:
+        """Whether it is said of an argument that nothing uses it, in a sentence or an entry about it."""
+        names = "|".join(re.escape(one.name.lower()) for one in self.arguments)
+        every = re.split(rf"(?<=[.;])\s+|\n\s*\n|\n(?=\s*[*`]*(?:{names})\b)", self.prose)
+        return any(re.search(rf"(?<!\w){re.escape(name.lower())}\b[^.]*\b{_IDLE}", part) for part in every)
 
     def declared_mask(self, wanted: str | None = None) -> str | None:
         """keep, drop or additive, where name, text, or what its file gives it, say it of a mask, or of a padding mask."""

@@ -199,6 +199,9 @@ def probe(
             findings.entered("modes, precision, what is kept", "each copy of it draws weights of its own", tried=False)
             return
         line = _dropping(caller, replace(plain, extra=again | {"train": False}))
+        if line is None and not re.search(r"drop_?(out|path)|bernoulli", caller.face.whole, re.IGNORECASE):
+            findings.entered("modes, precision, what is kept", "what it gives is drawn by chance", tried=False)
+            return
         findings.add("dropout_eval", line=line)
         if _dropped_too([(caller.ask([plain])[0], first)]):
             findings.add("weights_after_dropout", line=line)

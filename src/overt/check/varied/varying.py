@@ -302,8 +302,8 @@ def _overlooked(
     if any(kind in ("bounds", "bounds in T", "lengths") for _, kind in found.guess.kinds):
         # Something else tells what may be seen.
         return
-    if used(caller.face.whole, argument.name):
-        # What reads it did not run.
+    if used(caller.face.whole, argument.name) or caller.face.idle(argument.name):
+        # What reads it did not run, or it is said that nothing does.
         return
     plain = caller.ask([Way(found.guess)])[0]
     for way, answer in answers:

@@ -1,0 +1,113 @@
+"""What stands beside ordinary attention in libraries: earlier rows of NaN, embeddings of pairs, gates over layers."""
+
+from __future__ import annotations
+
+import pytest
+
+from overt.check.report import CallError
+from swapped import Check, right_and_wrong
+
+pytest.importorskip("torch")
+
+SOURCE = '''
+import math
+import torch
+from torch import nn
+
+class Layer(nn.Module):
+    """A decoder layer."""
+    def __init__(self, d_model, num_heads, dropout=0.1):
+        super().__init__()
+        self.itself = nn.MultiheadAttention(d_model, num_heads, dropout=dropout)
+        self.cross = nn.MultiheadAttention(d_model, num_heads, dropout=dropout)
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
+                memory_key_padding_mask=None):
+        x = tgt + self.itself(tgt, tgt, tgt, attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask)[0]
+        x = self.norm(x)
+        return x + self.cross(x, memory, memory, attn_mask=memory_mask, key_padding_mask=memory_key_padding_mask)[0]
+
+class Boxes(nn.Module):
+    """Attention to words, and to where their boxes lie."""
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v = (nn.Linear(dim, dim) for _ in range(3))
+
+    def forward(self, x, places):
+        """x: (B, T, D); places: (T, T, B, D/H), embeddings of the distances of two boxes."""
+        b, t, d = x.shape
+        q, k, v = (f(x).view(b, t, self.heads, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
+        s = q @ k.transpose(-1, -2)
+        s = s + torch.einsum("bnid,bijd->bnij", q, places.permute(2, 0, 1, 3))
+        p = (s / math.sqrt(d // self.heads)).softmax(-1)
+        return (p @ v).transpose(1, 2).reshape(b, t, d)
+
+class Columns(nn.Module):
+    def __init__(self, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+
+    def forward(self, qkv):
+        """qkv: an [N x (3 * H * C) x T] tensor of Qs, Ks, and Vs; gives [N x (H * C) x T]."""
+        n, width, t = qkv.shape
+        c = width // (3 * self.n_heads)
+        q, k, v = (x.reshape(n * self.n_heads, c, t) for x in qkv.chunk(3, dim=1))
+        p = torch.softmax(torch.einsum("bct,bcs->bts", q, k) / math.sqrt(c), dim=-1)
+        return torch.einsum("bts,bcs->bct", p, v).reshape(n, -1, t)
+
+class Layers(nn.Module):
+    """Of the states of all layers (L, B, T, D), each position takes what it needs."""
+    def __init__(self, dim, layers):
+        super().__init__()
+        self.layers, self.weigh = layers, nn.Linear(dim, layers)
+
+    def forward(self, x, hiddens):
+        assert len(hiddens) == self.layers
+        return torch.einsum("lbtd,btl->btd", hiddens, self.weigh(x).softmax(-1))
+
+class Mixing(nn.Module):
+    """Mixes tokens by maps that are made of them.  x: (B, T, D)."""
+    def __init__(self, dim, hidden):
+        super().__init__()
+        self.one, self.two = nn.Linear(dim, hidden), nn.Linear(dim, hidden)
+
+    def forward(self, x):
+        return self.two(x) @ nn.functional.gelu(self.one(x).transpose(1, 2) @ x)
+
+def dense(q, k, v, attn_mask=None):
+    """Attention.
+
+    attn_mask: (T, S)
+        NOTE: currently it has NO effect.
+    """
+    return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v
+
+class Sampler(nn.Module):
+    """Points (N, D) weighed by how near they are to a model of some drawn at random."""
+    def forward(self, points):
+        drawn = points[torch.randperm(len(points))[:3]].mean(0)
+        w = (points @ drawn).softmax(0)
+        return w @ points
+'''
+
+BOTH = [
+    ("Layer", "memory, memory, attn_mask=memory_mask", "memory, memory", "not_inplace"),
+    ("Boxes", "heads)).softmax(-1)", "heads)).softmax(-2)", "softmax_axis_q"),
+    ("Columns", " / math.sqrt(c)", "", "scale_missing"),
+    ("dense", "NOTE: currently it has NO effect", "True hides a key", "not_inplace"),
+]
+
+
+@pytest.mark.parametrize("name", ["Layers", "Mixing"])
+def test_gates_and_maps_are_not_accused(name: str, check: Check) -> None:
+    with pytest.raises(CallError, match="no attention was found|no step of it could be judged"):
+        check(name, SOURCE)
+
+
+def test_what_is_drawn_is_no_dropout(check: Check) -> None:
+    assert "dropout_eval" not in {finding.id for finding in check("Sampler", SOURCE).findings}
+
+
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
