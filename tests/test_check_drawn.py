@@ -102,7 +102,7 @@ BOTH = [
 
 @pytest.mark.parametrize("name", ["Layers", "Mixing"])
 def test_gates_and_maps_are_not_accused(name: str, check: Check) -> None:
-    with pytest.raises(CallError, match="no attention was found|no step of it could be judged"):
+    with pytest.raises(CallError, match=r"no attention was found|no step of it could be judged"):
         check(name, SOURCE)
 
 
