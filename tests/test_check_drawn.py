@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from overt.check.checking import examine
+from overt.check.process.session import Session
 from overt.check.report import CallError
 from swapped import Check, right_and_wrong
 
@@ -111,3 +115,18 @@ def test_what_is_drawn_is_no_dropout(check: Check) -> None:
 
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
+
+
+def test_a_guess_that_hangs_is_not_the_candidates_fault(tmp_path: Path) -> None:
+    file = tmp_path / "slow.py"
+    file.write_text(
+        "import time\nfrom torch import nn\n\n"
+        "class Slow(nn.Module):\n    made = 0\n\n"
+        "    def __init__(self, n_feat, kernel_size):\n"
+        "        super().__init__()\n        Slow.made += 1\n        self.number = Slow.made\n\n"
+        "    def forward(self, x):\n"
+        "        if self.number == 1:\n            raise RuntimeError('not of this size')\n"
+        "        time.sleep(60)\n"
+    )
+    with Session(timeout=1) as session, pytest.raises(CallError, match=r"not understood in time|no call"):
+        examine(session, f"{file}:Slow")

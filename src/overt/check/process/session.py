@@ -79,8 +79,8 @@ class Session(_Passed):
         # what the process was told that it keeps, and how often it died since it loaded
         self._told: list[tuple[dict[str, Any], wire.Arrays | None]] = []
         self._died = 0
-        # whether its process has called a candidate
-        self._called = False
+        # whether its process has called a candidate, and whether the one that is loaded has answered
+        self._called = self._answered = False
         self._end = time.monotonic() + deadline
         self._start()
 
@@ -149,6 +149,7 @@ class Session(_Passed):
             self._start()
         if loads:
             self._end, self._told, self._died = time.monotonic() + self.deadline, [], 0
+            self._answered = False
         try:
             found = self._asked(message, arrays)
         except EndedError as died:
@@ -157,7 +158,9 @@ class Session(_Passed):
             # What is judged has run before that: it takes no time, and its judge does.
             calls = [call for call in message.get("calls", ()) if not call.get("example")]
             judged = any(call.get("record") is not None or call.get("weigh") for call in calls)
-            slow = slow or (died.kind == "hang" and judged)
+            # Nor does a call that is tried say much, where others were answered.
+            guessed = self._answered and bool(calls) and all(call.get("search") for call in calls)
+            slow = slow or (died.kind == "hang" and (judged or guessed))
             if died.kind == "hang" and message["op"] == "call" and not arrays:
                 # What takes no array does something else, such as training, which takes its time.
                 raise EndedError("time", f"{died}, and what it was given holds no array") from None
@@ -167,7 +170,8 @@ class Session(_Passed):
             if loads or self._died > _AGAIN:
                 if not slow:
                     raise
-                raise EndedError("time", f"{died}, to be {'judged' if judged else 'built'}") from None
+                asked = "to be judged" if judged else "to a call that was tried" if guessed else "to be built"
+                raise EndedError("time", f"{died}, {asked}") from None
             self._start()
             for told in self._told:
                 self._asked(*told)
@@ -178,6 +182,7 @@ class Session(_Passed):
             self._start()
             found = self._asked(message, arrays)
         self._called |= message["op"] == "call"
+        self._answered |= message["op"] == "call"
         if message["op"] != "call" and "error" not in found[0]:
             self._told.append((message, arrays))
         return found

@@ -251,6 +251,9 @@ class Promises(Hiding):
         """Whether the name or the text promise a causal mask, and no argument asks for it."""
         if self.has("causal") or any("causal" in row["name"].lower() for row in self.description["constructor"]):
             return False
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
+        if re.search(r"(non?|not|un)_?(causal|masked)|bidirectional", name):
+            return False
         told = re.sub(
             rf"(non?|not|never|without|isn't|un|nicht|niet|pas|não|nie)[ -]?(a |any )?(causal|masked|{_STEPWISE})",
             "",
@@ -275,7 +278,6 @@ class Promises(Hiding):
         left |= {a.name for a in self.arguments if not a.required and a.default in (None, False)}
         for comment in aside(self.description["source"], left):
             told = told.replace(comment.lower(), "")
-        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
         alone = not any(self.has(given) for given in ("mask", "padding", "lengths"))
         # What is said of every token of a model holds in what is made of it too, unless a mask for each query is given.
         masks = [a.name for a in self.arguments if a.role == "mask"]
@@ -306,7 +308,9 @@ class Promises(Hiding):
             or re.search(rf"{_UNTIL} (of|in) [`'\"]*({own})\b", module)
             or (alone and re.search(r"masked_self|masked_multi|masked_att|decoder_self|lookahead", name))
             or re.search(
-                rf"\bcausal(ly)?\b|{_STEPWISE}|{_UNTIL}"
+                # What is learned step by step may yet see both sides (Yang et al. 2019, XLNet).
+                ("" if re.search(r"\bbi-?directional|\bboth (directions|sides)\b", told) else rf"{_STEPWISE}|")
+                + rf"\bcausal(ly)?\b|{_UNTIL}"
                 r"|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)"
                 r"|\bpredicted (only )?from .{0,30}\b(what|all that) (came|comes|went) before\b",
                 told,
