@@ -88,6 +88,43 @@ def dense(q, k, v, attn_mask=None):
     """
     return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v
 
+class NonCausalAttention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.map = nn.Linear(width, 3 * width)
+
+    def forward(self, x):
+        q, k, v = self.map(x).chunk(3, dim=-1)
+        # causal self-attention
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=False)
+
+class Permuted(nn.Module):
+    """A generalized autoregressive layer, which learns contexts that are bidirectional."""
+    def __init__(self, width):
+        super().__init__()
+        self.map = nn.Linear(width, 3 * width)
+
+    def forward(self, x):
+        q, k, v = self.map(x).chunk(3, dim=-1)
+        return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v
+
+class OfColumns(nn.Module):
+    """Each pixel of an image looks at those of its column."""
+    def __init__(self, channels, inner):
+        super().__init__()
+        self.q, self.k = nn.Conv2d(channels, inner, 1), nn.Conv2d(channels, inner, 1)
+        self.v = nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x):
+        b, c, h, w = x.shape
+        q, k, v = (f(x).permute(0, 3, 2, 1).reshape(b * w, h, -1) for f in (self.q, self.k, self.v))
+        p = torch.bmm(q, k.transpose(1, 2)).softmax(-1)
+        return torch.bmm(p, v).view(b, w, h, c).permute(0, 3, 2, 1) + x
+
+def given(q, k, v):
+    """Attention of q, k, v (B, T, D).  q is a scaled q by sqrt(D)."""
+    return torch.softmax(q @ k.mT, dim=-1) @ v
+
 class Sampler(nn.Module):
     """Points (N, D) weighed by how near they are to a model of some drawn at random."""
     def forward(self, points):
@@ -100,6 +137,8 @@ BOTH = [
     ("Layer", "memory, memory, attn_mask=memory_mask", "memory, memory", "not_inplace"),
     ("Boxes", "heads)).softmax(-1)", "heads)).softmax(-2)", "softmax_axis_q"),
     ("Columns", " / math.sqrt(c)", "", "scale_missing"),
+    ("Permuted", ", which learns contexts that are bidirectional", "", "causal_missing"),
+    ("OfColumns", "q, k.transpose(1, 2)).softmax(-1)", "q, k.transpose(1, 2)).softmax(1)", "softmax_axis_q"),
     ("dense", "NOTE: currently it has NO effect", "True hides a key", "not_inplace"),
 ]
 
@@ -114,7 +153,7 @@ def test_what_is_drawn_is_no_dropout(check: Check) -> None:
     assert "dropout_eval" not in {finding.id for finding in check("Sampler", SOURCE).findings}
 
 
-test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH, right=["NonCausalAttention", "given"])
 
 
 def test_a_guess_that_hangs_is_not_the_candidates_fault(tmp_path: Path) -> None:

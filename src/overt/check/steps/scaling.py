@@ -311,13 +311,19 @@ class Scale(Walk):
         return True
 
     def _pixels(self) -> bool:
-        """Whether queries and keys are made by convolutions, also pooled, and have no heads, as in non-local blocks."""
+        """Whether queries and keys are made by convolutions, also pooled, and have no heads, as in non-local blocks.
+
+        Each row, or each column, of an image may be by itself (Huang et al. 2019).
+        """
         for one in (self.q, self.k):
             number = one.source
             while number is not None and not (made := self.operations[number]).name.startswith("conv"):
                 before = {s for s in made.sources if s is not None and self.data[s]}
                 number = before.pop() if len(before) == 1 and made.name not in PRODUCTS else None
-            if number is None or len(self.operations[number].host) != len(one.form):
+            if number is None:
+                return False
+            image = self.operations[number].host.shape
+            if len(one.form) not in {n * image[0] for n in (1, *image[2:])}:
                 return False
         return True
 

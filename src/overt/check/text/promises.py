@@ -516,7 +516,7 @@ class Promises(Hiding):
         beyond = rf"{bare}|{never}|\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\b(there is )?no {root}|\b({NOT})\b[ \w]{{0,20}} {root}|{as_is}|{plain}"
         return bool(
             re.search(
-                r"pre-?scaled|already scaled|unscaled|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|(do|does|did|is|are) not scale|plain (inner|dot) products?|t5",
+                r"pre-?scaled|already scaled|unscaled|(\b(is|are)|:) (an? |the )?scaled q(uery|ueries)?\b|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|(do|does|did|is|are) not scale|plain (inner|dot) products?|t5",
                 text,
             )
             or re.search(beyond, self._module_prose)
