@@ -279,6 +279,9 @@ def _summed_up(operations: Sequence[Operation], number: int) -> Product | None:
     parts, labels = [], []
     for x in times.operands:
         full = x.reshape((1,) * (whole.ndim - x.ndim) + x.shape)
+        if any(n not in (1, m) for n, m in zip(full.shape, whole.shape, strict=True)):
+            # What was multiplied lies otherwise by now.
+            return None
         own = [i for i in range(whole.ndim) if full.shape[i] == whole.shape[i] and (whole.shape[i] > 1 or i in axes)]
         parts.append(full.reshape([whole.shape[i] for i in own]))
         labels.append("".join(letters[i] for i in own))
