@@ -232,6 +232,34 @@ def test_what_is_half_a_softmax_is_refused() -> None:
             model(torch.randn(2, L, W))
 
 
+def test_heads_that_are_one_in_a_cache_are_held_once() -> None:
+    class Shared(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.q, self.k, self.v = nn.Linear(W, H * W), nn.Linear(W, W), nn.Linear(W, W)
+            self.keys, self.values = torch.zeros(2, 1, 2 * L, W), torch.zeros(2, 1, 2 * L, W)
+            self.n = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            B, T, _ = x.shape
+            q = self.q(x).view(B, T, H, W).transpose(1, 2)
+            first, self.n = self.n, self.n + T
+            self.keys[:, 0, first : self.n], self.values[:, 0, first : self.n] = self.k(x), self.v(x)
+            k, v = (some[:, :, : self.n].expand(B, H, -1, -1) for some in (self.keys, self.values))
+            return SDPA(q, k, v, is_causal=T > 1).transpose(1, 2)
+
+    model, x = Shared(), torch.randn(2, L, W)
+    with torch.no_grad(), overt.record(model) as rec:
+        model(x[:, : L - 2])
+        for t in (L - 2, L - 1):
+            model(x[:, t : t + 1])
+    with torch.no_grad():
+        q = model.q(x).view(2, L, H, W).transpose(1, 2)
+        s = q @ model.k(x)[:, None].mT / W**0.5
+        right = s.masked_fill(~torch.ones(L, L, dtype=torch.bool).tril(), -torch.inf).softmax(-1)
+    np.testing.assert_allclose(rec[""].weights, right, atol=1e-5)
+
+
 def test_memory_that_was_written_over_names_the_model() -> None:
     class Over(nn.Module):
         def __init__(self) -> None:

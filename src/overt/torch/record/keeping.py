@@ -67,7 +67,10 @@ class Held:
     def __init__(self, x: Tensor, where: str) -> None:
         x = x.detach()
         # What lies in memory that is larger, such as a cache with room to spare, and what keeps no account of being
-        # written to, is copied.
+        # written to, is copied; of heads that are one, once.
+        self._shape = x.shape
+        if 0 in x.stride():
+            x = x[tuple(slice(None if stride else 1) for stride in x.stride())]
         if x.is_inference() or x.untyped_storage().nbytes() > x.nbytes:
             x = x.clone()
         self._x, self._version, self._where = x, None if x.is_inference() else x._version, where
@@ -85,7 +88,7 @@ class Held:
                 f"{self._where}: the model has written over the memory of its queries or keys since; "
                 'record with keep="statistics" or keep="disk", or under torch.inference_mode()'
             )
-        return array(self._x)
+        return array(self._x.expand(self._shape))
 
 
 class Stored:
