@@ -121,6 +121,23 @@ class OfColumns(nn.Module):
         p = torch.bmm(q, k.transpose(1, 2)).softmax(-1)
         return torch.bmm(p, v).view(b, w, h, c).permute(0, 3, 2, 1) + x
 
+class Headed(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v = (nn.Linear(dim, dim) for _ in range(3))
+
+    def forward(self, x, attention_mask=None, head_mask=None):
+        b, t, d = x.shape
+        q, k, v = (f(x).view(b, t, self.heads, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
+        s = q @ k.transpose(-1, -2) / math.sqrt(d // self.heads)
+        if attention_mask is not None:
+            s = s + attention_mask
+        p = s.softmax(-1)
+        if head_mask is not None:
+            p = p * head_mask
+        return (p @ v).transpose(1, 2).reshape(b, t, d)
+
 def given(q, k, v):
     """Attention of q, k, v (B, T, D).  q is a scaled q by sqrt(D)."""
     return torch.softmax(q @ k.mT, dim=-1) @ v
@@ -139,6 +156,7 @@ BOTH = [
     ("Columns", " / math.sqrt(c)", "", "scale_missing"),
     ("Permuted", ", which learns contexts that are bidirectional", "", "causal_missing"),
     ("OfColumns", "q, k.transpose(1, 2)).softmax(-1)", "q, k.transpose(1, 2)).softmax(1)", "softmax_axis_q"),
+    ("Headed", "attention_mask=None, head_mask=None", "head_mask=None, attention_mask=None", "mask_after_softmax"),
     ("dense", "NOTE: currently it has NO effect", "True hides a key", "not_inplace"),
 ]
 
