@@ -270,7 +270,7 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
 
 
 def _weighs(face: Interface, argument: Argument, answers: Sequence[tuple[Way, Answer]]) -> bool:
-    """Whether what stands behind the mask of the same attention, with nothing said of it, weighs the weights of heads."""
+    """Whether what stands behind the mask of the same attention, with nothing said of it, weighs its weights."""
     before = face.arguments[: face.arguments.index(argument)]
     masked = any(a.role in ("mask", "padding") for a in before) and role(argument.name) == "mask"
     late = any(one.judged["cores"] == 1 and "mask_after_softmax" in names(one.judged) for _, one in answers)
