@@ -108,6 +108,26 @@ class Permuted(nn.Module):
         q, k, v = self.map(x).chunk(3, dim=-1)
         return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v
 
+class Configured:
+    width, direction = 12, "causal"
+
+class Chosen(nn.Module):
+    """Causal self-attention."""
+    def __init__(self, cfg: Configured):
+        super().__init__()
+        self.map = nn.Linear(cfg.width, 3 * cfg.width)
+        self.causal = cfg.direction == "causal"
+
+    def forward(self, x, mask=None):
+        """mask: padding (B, T) (1=keep, 0=mask), or boolean (B, 1, T, T) (True=mask)."""
+        q, k, v = self.map(x).chunk(3, dim=-1)
+        t = x.shape[1]
+        hidden = torch.ones(t, t, dtype=torch.bool).triu(1) if self.causal else torch.zeros(t, t, dtype=torch.bool)
+        if mask is not None:
+            hidden = hidden | (mask[:, 0] if mask.ndim == 4 else ~mask.bool()[:, None])
+        s = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(hidden, -math.inf)
+        return torch.nan_to_num(s.softmax(-1)) @ v
+
 class OfColumns(nn.Module):
     """Each pixel of an image looks at those of its column."""
     def __init__(self, channels, inner):
@@ -171,7 +191,7 @@ def test_what_is_drawn_is_no_dropout(check: Check) -> None:
     assert "dropout_eval" not in {finding.id for finding in check("Sampler", SOURCE).findings}
 
 
-test_right, test_wrong = right_and_wrong(SOURCE, BOTH, right=["NonCausalAttention", "given"])
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH, right=["NonCausalAttention", "Chosen", "given"])
 
 
 def test_a_guess_that_hangs_is_not_the_candidates_fault(tmp_path: Path) -> None:

@@ -108,6 +108,10 @@ def meaning(line: str, booleans: bool) -> str | None:
         r"\b(0|zeros?)\b.*\b(lowest|negative|finfo\S*min)\b", line
     ):
         return None if booleans else "additive"
+    # Of two sorts of masks, each may say something else.
+    direct = re.findall(r"\b(?:1|true) ?= ?(\w+)", line)
+    if {"keep", "drop"} <= {_said(re.sub(r"^mask$", "masked", means)) for means in direct}:
+        return None
     for value, pattern in _VALUES.items():
         for found in re.finditer(pattern, line):
             before = re.split(r"[.;,:]", line[: found.start()])[-1]

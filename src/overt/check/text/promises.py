@@ -252,7 +252,9 @@ class Promises(Hiding):
         if self.has("causal") or any("causal" in row["name"].lower() for row in self.description["constructor"]):
             return False
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
-        if re.search(r"(non?|not|un)_?(causal|masked)|bidirectional", name):
+        # What is kept from a configuration may ask for it as well.
+        asks = re.search(r"\bif (not )?self\.(is_)?causal\b", self.code)
+        if asks or re.search(r"(non?|not|un)_?(causal|masked)|bidirectional", name):
             return False
         told = re.sub(
             rf"(non?|not|never|without|isn't|un|nicht|niet|pas|não|nie)[ -]?(a |any )?(causal|masked|{_STEPWISE})",
