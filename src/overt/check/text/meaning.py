@@ -42,7 +42,7 @@ _SIGNS = (
     ("next", r"non-?(?=pad|mask|empty|hid|miss|ignor|block)"),
     ("+", r"un-?(masked|padded|hidden|blocked|ignored)\b"),
     ("-", rf"(added|appended|inserted)\b[^.;,]{{0,40}}?\b{_PURPOSE}|(only|merely|just)( been)? (added|appended|inserted)\b"),
-    ("-", r"pad(s|ded|ding)?\b|mask(s|ed|ing| out)\b|(?<=not )mask\b"),
+    ("-", r"pad(s|ded|ding)?\b|mask(s|ed|ing| out)\b|((?<=not )|(?<==)|(?<== ))mask\b"),
     ("-", r"(ignor|hid(e|ing|den)|drop|block|forbid|exclu|disallow|skip|prohibit|discard|remov)\w*"),
     ("-", r"(invisible|invalid|empty|absent|unused|unseen|dead|missing|lost|broken|deleted|rejected|suspended|withdrawn"
           r"|cancell?ed|faulty|corrupt\w*|fillers?|fill(s|ing|ed up)?|unavailable|inaccessible)\b"),
@@ -109,8 +109,7 @@ def meaning(line: str, booleans: bool) -> str | None:
     ):
         return None if booleans else "additive"
     # Of two sorts of masks, each may say something else.
-    direct = re.findall(r"\b(?:1|true) ?= ?(\w+)", line)
-    if {"keep", "drop"} <= {_said(re.sub(r"^mask$", "masked", means)) for means in direct}:
+    if {"keep", "drop"} <= {_said(means) for means in re.findall(r"\b(?:1|true) ?(= ?\w+)", line)}:
         return None
     for value, pattern in _VALUES.items():
         for found in re.finditer(pattern, line):
