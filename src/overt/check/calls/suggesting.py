@@ -54,6 +54,8 @@ _REAL = 768
 _NAMED = ("THD", "HTD", "TBD", "BTHD")
 # What is said of these by their names is a number.
 _COUNTS = ("number of heads", "number of key heads", "width of a head")
+# What is asked.
+_ASKED = ("k", "v", "context")
 # What the ends of a graph's edges are.
 _ENDS = ("edges", "sources", "targets")
 
@@ -83,6 +85,9 @@ class Suggestions(Supplied):
         if "q" in told.values():
             # What is remembered may be projected already, and have more beside it.
             inputs = ("context",) if len(unknown) == 1 or "context" in told.values() else ("k", "v", "x")
+        elif len(unknown) == 1 and "x" in told.values() and ("context" in told.values() or self._unlike(*unknown)):
+            # Beside what asks stands what is asked, and what that has to say.
+            inputs = ("context",)
         roles = {name: inputs[min(n, len(inputs) - 1)] for n, name in enumerate(unknown)}
         each = {a.name for a in required if a.each}
         if each & {*unknown}:
@@ -120,6 +125,14 @@ class Suggestions(Supplied):
         if each:
             # Of what is kept one by one, each is a vector.
             families = [{"q": "W", "x": "W", "k": "W", "v": "W", "context": "W"}, *families]
+        # Where shapes are taken apart, what has as many axes comes first; keys that all samples share have none for them.
+        ranks = [(told[a.name] or roles[a.name], self.interface.read.ranks.get((a.name,), set())) for a in required]
+        fewer = {n for kind, some in ranks for n in some if kind in _ASKED}
+        shared = [family | {kind: laid[1:] for kind, laid in family.items()
+                            if kind in _ASKED and laid[0] == "B" and len(laid) == n + 1}
+                  for n in fewer for family in families]  # fmt: skip
+        fits = [(kind, some) for kind, some in ranks if some and kind in FAMILIES[0]]
+        families = sorted([*families, *shared], key=lambda family: sum(len(family.get(k, "")) not in n for k, n in fits))
         # What takes half precision alone says so at its first line.
         first = [(lengths, self.dtypes[0]) for lengths in self.ladder[:2]]
         for lengths, dtype in [*first, *((self.ladder[0], narrow) for narrow in self.dtypes[-1:])]:
@@ -186,6 +199,12 @@ class Suggestions(Supplied):
                 for a, kind in zip(required, kinds, strict=True):
                     guess = guess.given((a.name,), kind)
                 yield guess
+
+    def _unlike(self, name: str) -> bool:
+        """Whether the shape of something is taken apart into fewer axes than that of all inputs."""
+        ranks = self.interface.read.ranks
+        inputs = [n for a in self.interface.arguments if a.role == "x" for n in ranks.get((a.name,), ())]
+        return bool(inputs) and max(ranks.get((name,), {max(inputs)})) < min(inputs)
 
     def _supplied(self) -> Iterator[Guess]:
         """Calls in which arguments are what functions and classes of the module make."""

@@ -64,6 +64,8 @@ class Read:
     added: dict[str, str] = field(default_factory=dict)
     # what arrays are made as long as
     made: set[Path] = field(default_factory=set)
+    # how many axes something has where its shape is taken apart
+    ranks: dict[Path, set[int]] = field(default_factory=dict)
     # what is asked for its size or shape, and what is made booleans or turned round as these are
     sized: set[Path] = field(default_factory=set)
     flags: set[Path] = field(default_factory=set)
