@@ -59,12 +59,37 @@ class Turned(nn.Module):
         q, k, v = self.qkv(x).view(b, n, 3, self.h, d // self.h).permute(2, 0, 3, 1, 4)
         w = (turned(q, cos, sin) @ turned(k, cos, sin).mT / (d // self.h) ** 0.5).softmax(-1)
         return self.proj((w @ v).transpose(1, 2).reshape(b, n, d))
+
+class Layer(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.qkv, self.proj = heads, nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x):
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        w = (q @ k.mT * (d // self.heads) ** -0.5).softmax(-1)
+        return x + self.proj((w @ v).transpose(1, 2).reshape(b, n, d))
+
+class Encoder(nn.Module):
+    def __init__(self, dim=1024, depth=24, heads=16, positions="learned", max_len=None):
+        super().__init__()
+        assert max_len is not None or positions == "none"
+        self.positions = nn.Parameter(torch.zeros(1, max_len, dim)) if positions != "none" else None
+        self.layers = nn.ModuleList([Layer(dim, heads) for _ in range(depth)])
+
+    def forward(self, x):
+        x = x if self.positions is None else x + self.positions[:, : x.shape[1]]
+        for layer in self.layers:
+            x = layer(x)
+        return x
 '''
 
 BOTH = [
     ("Reprogrammed", "q.shape[-1]), dim=-1)", "q.shape[-1]), dim=-2)", "softmax_axis_q"),
     ("Prototyped", "(C // self.h) ** -0.5", "C**-0.5", "scale_dmodel"),
     ("Turned", "(d // self.h) ** 0.5", "d**0.5", "scale_dmodel"),
+    ("Encoder", "(d // self.heads) ** -0.5", "d**-0.5", "scale_dmodel"),
 ]
 
 

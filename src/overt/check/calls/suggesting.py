@@ -39,8 +39,8 @@ from overt.check.text.shapes import Path, layout_of, unpacked
 
 # Ways to give numbers to a constructor.
 _WAYS = 40
-# Calls of which arguments are replaced by what the module makes.
-_BASES = 8
+# Calls of which arguments are replaced by what the module makes, and small models before large ones: one batch.
+_BASES = len(FAMILIES)
 # The same where one array asks another: a state and a memory.
 _PAIRS = (
     ("BTW", "BSW"), ("BW", "BSW"), ("1BW", "BSW"), ("1BW", "SBW"), ("BW", "SBW"), ("TW", "SW"), ("W", "SW"),
@@ -79,7 +79,10 @@ class Suggestions(Supplied):
         told = {a.name: self.told(a) for a in required}
         unknown = [name for name, kind in told.items() if kind is None]
         if self.makes:
-            yield from self._numbers(told)
+            small = self._smaller()
+            yield from islice(self._numbers(told | small), _BASES) if small else ()
+            # What is as large as a real model takes all memory, where a small one will do.
+            yield from () if small and any(tried.error is None for tried in self.tried) else self._numbers(told)
             return
         inputs = {1: ("x",), 2: ("q", "context"), 3: ("q", "k", "v")}.get(len(unknown), ("q", "k", "v", "x"))
         if "q" in told.values():
@@ -199,6 +202,15 @@ class Suggestions(Supplied):
                 for a, kind in zip(required, kinds, strict=True):
                     guess = guess.given((a.name,), kind)
                 yield guess
+
+    def _smaller(self) -> dict[str, str]:
+        """Few layers, and widths and heads as elsewhere, for what makes a model as large as a real one."""
+        sizes = {a.name: (constructor_role(a.name), a.default) for a in self.interface.arguments
+                 if not a.required and type(a.default) is int}  # fmt: skip
+        layers = any(role == "layers" and n > 2 for role, n in sizes.values())
+        large = any(role == "model_dim" and n >= _REAL for role, n in sizes.values())
+        return {name: SUGGESTED[role] for name, (role, n) in sizes.items()
+                if layers and large and role in ("layers", "heads", "model_dim") and n > 2}  # fmt: skip
 
     def _unlike(self, name: str) -> bool:
         """Whether the shape of something is taken apart into fewer axes than that of all inputs."""
