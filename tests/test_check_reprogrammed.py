@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from overt.check.text.reading import read
 from swapped import right_and_wrong
 
 pytest.importorskip("torch")
 
-SOURCE = '''
+SOURCE = """
 import math
 import torch
 from torch import nn
@@ -83,7 +84,7 @@ class Encoder(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return x
-'''
+"""
 
 BOTH = [
     ("Reprogrammed", "q.shape[-1]), dim=-1)", "q.shape[-1]), dim=-2)", "softmax_axis_q"),
@@ -91,6 +92,20 @@ BOTH = [
     ("Turned", "(d // self.h) ** 0.5", "d**0.5", "scale_dmodel"),
     ("Encoder", "(d // self.heads) ** -0.5", "d**-0.5", "scale_dmodel"),
 ]
+
+PATTERN = """
+class Windows:
+    def __init__(self, dim, rows, cols, heads):
+        self.rows, self.cols, self.heads = rows, cols, heads
+
+    def forward(self, x):
+        x = rearrange(x, "b (r c) d -> b r c d", r=self.rows, c=self.cols)
+        return rearrange(x, "b r c (h d) -> b h (r c) d", h=self.heads, d=self.dim)
+"""
+
+
+def test_what_positions_are_taken_apart_into_are_rows_and_columns() -> None:
+    assert read(PATTERN, ("dim", "rows", "cols", "heads")).grids == {("rows",), ("cols",)}
 
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)

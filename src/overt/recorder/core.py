@@ -361,7 +361,9 @@ def _apart(core: Core) -> int:
     scores, mix = core.scores, core.mix
     if scores.result.shape != core.weights.shape:
         return 0
-    return sum(key in scores.batch and query in mix.rows for key, query in zip(scores.labels[2], mix.labels[0], strict=True))
+    return sum(
+        key in scores.batch and query in mix.rows for key, query in zip(scores.labels[2], mix.labels[0], strict=True)
+    )
 
 
 def _layers(core: Core) -> bool:

@@ -159,6 +159,8 @@ class Likely:
             by = [a for a in self.interface.arguments if path in asked.divided.get((a.name,), ())]
             if any(constructor_role(a.name) == "heads" for a in by):
                 return "width of all"
+        if said is None and self.makes and path in asked.grids and constructor_role(argument.name) is None:
+            return "side"
         if said is None and asked.filled(path):
             return "dictionary"
         if said is None and path in asked.texts:

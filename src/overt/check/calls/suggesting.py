@@ -135,7 +135,9 @@ class Suggestions(Supplied):
                             if kind in _ASKED and laid[0] == "B" and len(laid) == n + 1}
                   for n in fewer for family in families]  # fmt: skip
         fits = [(kind, some) for kind, some in ranks if some and kind in FAMILIES[0]]
-        families = sorted([*families, *shared], key=lambda family: sum(len(family.get(k, "")) not in n for k, n in fits))
+        families = sorted(
+            [*families, *shared], key=lambda family: sum(len(family.get(k, "")) not in n for k, n in fits)
+        )
         # What takes half precision alone says so at its first line.
         first = [(lengths, self.dtypes[0]) for lengths in self.ladder[:2]]
         for lengths, dtype in [*first, *((self.ladder[0], narrow) for narrow in self.dtypes[-1:])]:

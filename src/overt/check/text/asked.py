@@ -251,6 +251,8 @@ class _Asking:
         self.found.heads.update(self.every(numeric.heads(node)))
         self.found.sides.update(self.every(numeric.sides(node)))
         self.found.made.update(self.every(numeric.makes(node)))
+        grid = [self.paths(number) for number in numeric.grid(node)]
+        self.found.grids.update(path for paths in grid for path in paths if all(grid))
 
     def flags(self, node: ast.AST) -> None:
         """What is made booleans, turned round as these are, or chooses."""

@@ -45,6 +45,8 @@ class Read:
     numbers: set[Path] = field(default_factory=set)
     # what is one of several lengths, or a factor of one
     sides: set[Path] = field(default_factory=set)
+    # rows or columns of the positions of an image
+    grids: set[Path] = field(default_factory=set)
     # what counts heads, by what is made of it, and what such a number divides
     heads: set[Path] = field(default_factory=set)
     divided: dict[Path, set[Path]] = field(default_factory=dict)
