@@ -128,7 +128,8 @@ class Suggestions(Supplied):
         if each:
             # Of what is kept one by one, each is a vector.
             families = [{"q": "W", "x": "W", "k": "W", "v": "W", "context": "W"}, *families]
-        # Where shapes are taken apart, what has as many axes comes first; keys that all samples share have none for them.
+        # What has as many axes as its shape is taken apart into comes first; keys that all samples share have none for
+        # these.
         ranks = [(told[a.name] or roles[a.name], self.interface.read.ranks.get((a.name,), set())) for a in required]
         fewer = {n for kind, some in ranks for n in some if kind in _ASKED}
         shared = [family | {kind: laid[1:] for kind, laid in family.items()
@@ -205,7 +206,7 @@ class Suggestions(Supplied):
                     guess = guess.given((a.name,), kind)
                 yield guess
 
-    def _smaller(self) -> dict[str, str]:
+    def _smaller(self) -> dict[str, str | None]:
         """Few layers, and widths and heads as elsewhere, for what makes a model as large as a real one."""
         sizes = {a.name: (constructor_role(a.name), a.default) for a in self.interface.arguments
                  if not a.required and type(a.default) is int}  # fmt: skip

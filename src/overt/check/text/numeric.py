@@ -54,7 +54,7 @@ def sides(node: ast.AST) -> list[ast.AST]:
 
 
 def grid(node: ast.AST) -> list[ast.AST]:
-    """Two numbers that say how many rows and columns the positions have: what is no last axis is taken apart into both."""
+    """The numbers of rows and columns of the positions: what is no last axis is taken apart into both."""
     match node:
         case ast.Call(args=[_, ast.Constant(value=str(pattern)), *_], keywords=keywords):
             given: dict[str | None, ast.AST] = {one.arg: one.value for one in keywords}
