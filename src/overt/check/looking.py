@@ -143,7 +143,10 @@ class Looking:
         lost = len({step.rpartition(", ")[2] for step in left})
         single = any("1" in kind for _, kind in tried.guess.kinds if kind in calls.FLOATS)
         few = face.intents["pairs"] and (single or tried.guess.lengths.T == 1)
-        one = Found(lost, handle, tried.guess, judged, kinds_of(face, tried.guess), few)
+        ranks = face.read.ranks
+        given = {p: len(calls.axes_of(kind)) for p, kind in tried.guess.kinds if p in ranks}
+        taken = len({*given.values()}) > 1 and all(ranks[p] == {n} for p, n in given.items())
+        one = Found(lost, handle, tried.guess, judged, kinds_of(face, tried.guess), few, taken)
         # Weights alone may be those of another call than is meant.
         seen = (e["step"] for e in judged.get("ledger", ()) if e["outcome"] != "not tried")
         if any(not step.endswith("weights") for step in seen) and not one.gates:

@@ -63,7 +63,7 @@ SUGGESTED = {
 }  # fmt: skip
 # Weights, biases and gains by their letters.
 LETTERS = ("w", "W", "b", "B", "g")
-# Parts of names that no role has, and what goes by them.
+# What words in names that have no role begin with, and what goes by them.
 _PARTS = {
     "freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages", "edge": "edges", "sender": "sources",
     "receiver": "targets",
@@ -159,6 +159,8 @@ class Likely:
             by = [a for a in self.interface.arguments if path in asked.divided.get((a.name,), ())]
             if any(constructor_role(a.name) == "heads" for a in by):
                 return "width of all"
+        if said is None and self.makes and path in asked.grids and constructor_role(argument.name) is None:
+            return "side"
         if said is None and asked.filled(path):
             return "dictionary"
         if said is None and path in asked.texts:
@@ -188,7 +190,8 @@ class Likely:
             and not turns_in(asked, path)
         ):
             return "triple of sides" if (*path, "2") in asked.held else "pair of sides"
-        part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
+        words = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", argument.name).lower()
+        part = next((kind for text, kind in _PARTS.items() if re.search(rf"(?<![a-z]){text}", words)), None)
         if said is None and not self.makes and self._ends(path):
             return "edges"
         if said is None and not self.makes and part is None and asked.added_by & asked.picking:

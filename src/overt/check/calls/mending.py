@@ -76,7 +76,8 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
             real = real.given(path, "".join(axes_of(kinds[path])))
         yield real
     turns = [path for path, kind in guess.kinds if kind in ("cosines", "sines")]
-    if turns and re.search(r"shapes|must match|[Tt]oo many indices", message):
+    named = {".".join(path) for path in turns} & {*error.get("arguments", ())}
+    if turns and (named or re.search(r"shapes|must match|[Tt]oo many indices", message)):
         # Tables of turns have a number for each pair, or for each number, and may be those of each sample.
         for way in ("half {}", "{} (B, T)", "half {} (B, T)"):
             other = guess

@@ -154,7 +154,7 @@ class Search(Suggestions):
                 for kind in dict.fromkeys([*weight, *alike, *self._likely(missing["name"], taken, path)]):
                     yield guess.given((*path, missing["name"]), kind)
         unbound = error.get("type") == "UnboundLocalError"
-        if "NoneType" in str(error.get("message")) or unbound or (error.get("guarded") and not self.makes):
+        if "NoneType" in str(error.get("message")) or unbound or error.get("guarded"):
             # What may be left out is wanted here: what is None in this line, or whatever is.
             free = [a for a in self.interface.arguments if a.name not in guess.names and a.default is None]
             named = [a for a in free if a.name in error.get("absent", ()) and not a.required]

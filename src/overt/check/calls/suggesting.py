@@ -39,8 +39,8 @@ from overt.check.text.shapes import Path, layout_of, unpacked
 
 # Ways to give numbers to a constructor.
 _WAYS = 40
-# Calls of which arguments are replaced by what the module makes.
-_BASES = 8
+# Calls of which arguments are replaced by what the module makes, and small models before large ones: one batch.
+_BASES = len(FAMILIES)
 # The same where one array asks another: a state and a memory.
 _PAIRS = (
     ("BTW", "BSW"), ("BW", "BSW"), ("1BW", "BSW"), ("1BW", "SBW"), ("BW", "SBW"), ("TW", "SW"), ("W", "SW"),
@@ -54,6 +54,8 @@ _REAL = 768
 _NAMED = ("THD", "HTD", "TBD", "BTHD")
 # What is said of these by their names is a number.
 _COUNTS = ("number of heads", "number of key heads", "width of a head")
+# What is asked.
+_ASKED = ("k", "v", "context")
 # What the ends of a graph's edges are.
 _ENDS = ("edges", "sources", "targets")
 
@@ -77,12 +79,18 @@ class Suggestions(Supplied):
         told = {a.name: self.told(a) for a in required}
         unknown = [name for name, kind in told.items() if kind is None]
         if self.makes:
-            yield from self._numbers(told)
+            small = self._smaller()
+            yield from islice(self._numbers(told | small), _BASES) if small else ()
+            # What is as large as a real model takes all memory, where a small one will do.
+            yield from () if small and any(tried.error is None for tried in self.tried) else self._numbers(told)
             return
         inputs = {1: ("x",), 2: ("q", "context"), 3: ("q", "k", "v")}.get(len(unknown), ("q", "k", "v", "x"))
         if "q" in told.values():
             # What is remembered may be projected already, and have more beside it.
             inputs = ("context",) if len(unknown) == 1 or "context" in told.values() else ("k", "v", "x")
+        elif len(unknown) == 1 and "x" in told.values() and ("context" in told.values() or self._unlike(*unknown)):
+            # Beside what asks stands what is asked, and what that has to say.
+            inputs = ("context",)
         roles = {name: inputs[min(n, len(inputs) - 1)] for n, name in enumerate(unknown)}
         each = {a.name for a in required if a.each}
         if each & {*unknown}:
@@ -120,6 +128,17 @@ class Suggestions(Supplied):
         if each:
             # Of what is kept one by one, each is a vector.
             families = [{"q": "W", "x": "W", "k": "W", "v": "W", "context": "W"}, *families]
+        # What has as many axes as its shape is taken apart into comes first; keys that all samples share have none for
+        # these.
+        ranks = [(told[a.name] or roles[a.name], self.interface.read.ranks.get((a.name,), set())) for a in required]
+        fewer = {n for kind, some in ranks for n in some if kind in _ASKED}
+        shared = [family | {kind: laid[1:] for kind, laid in family.items()
+                            if kind in _ASKED and laid[0] == "B" and len(laid) == n + 1}
+                  for n in fewer for family in families]  # fmt: skip
+        fits = [(kind, some) for kind, some in ranks if some and kind in FAMILIES[0]]
+        families = sorted(
+            [*families, *shared], key=lambda family: sum(len(family.get(k, "")) not in n for k, n in fits)
+        )
         # What takes half precision alone says so at its first line.
         first = [(lengths, self.dtypes[0]) for lengths in self.ladder[:2]]
         for lengths, dtype in [*first, *((self.ladder[0], narrow) for narrow in self.dtypes[-1:])]:
@@ -186,6 +205,21 @@ class Suggestions(Supplied):
                 for a, kind in zip(required, kinds, strict=True):
                     guess = guess.given((a.name,), kind)
                 yield guess
+
+    def _smaller(self) -> dict[str, str | None]:
+        """Few layers, and widths and heads as elsewhere, for what makes a model as large as a real one."""
+        sizes = {a.name: (constructor_role(a.name), a.default) for a in self.interface.arguments
+                 if not a.required and type(a.default) is int}  # fmt: skip
+        layers = any(role == "layers" and n > 2 for role, n in sizes.values())
+        large = any(role == "model_dim" and n >= _REAL for role, n in sizes.values())
+        return {name: SUGGESTED[role] for name, (role, n) in sizes.items()
+                if layers and large and role in ("layers", "heads", "model_dim") and n > 2}  # fmt: skip
+
+    def _unlike(self, name: str) -> bool:
+        """Whether the shape of something is taken apart into fewer axes than that of all inputs."""
+        ranks = self.interface.read.ranks
+        inputs = [n for a in self.interface.arguments if a.role == "x" for n in ranks.get((a.name,), ())]
+        return bool(inputs) and max(ranks.get((name,), {max(inputs)})) < min(inputs)
 
     def _supplied(self) -> Iterator[Guess]:
         """Calls in which arguments are what functions and classes of the module make."""

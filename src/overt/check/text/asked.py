@@ -38,6 +38,7 @@ def asked(
     here.names(nodes)
     here.slices(nodes)
     here.parts(nodes)
+    here.shapes(nodes)
     found.picking.update(ends(nodes, known))
     handed_on = {node.func for node in nodes if isinstance(node, ast.Call)}
     demands = numeric.demands(nodes)
@@ -104,6 +105,24 @@ class _Asking:
         for path in (path for path, some in numbers.items() if some == {0, 1} and len(path) > 1):
             for place in "01":
                 self.found.enter((*path, place), "list")
+
+    def shapes(self, nodes: Sequence[ast.AST]) -> None:
+        """How many axes an argument has whose shape is taken apart before it is anything else."""
+        first: dict[str, int] = {}
+        for x in nodes:
+            if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store):
+                first[x.id] = min(x.lineno, first.get(x.id, x.lineno))
+        for node in nodes:
+            match node:
+                case ast.Assign(
+                    targets=[ast.Tuple(elts=axes)],
+                    value=ast.Attribute(value=ast.Name(id=own), attr="shape")
+                    | ast.Call(func=ast.Attribute(value=ast.Name(id=own), attr="size"), args=[])
+                    | ast.Call(func=ast.Attribute(attr="shape"), args=[ast.Name(id=own)]),
+                ) if node.lineno < first.get(own, node.lineno + 1):
+                    if not any(isinstance(axis, ast.Starred) for axis in axes):
+                        for path in self.known.get(own, ()):
+                            self.found.ranks.setdefault(path, set()).add(len(axes))
 
     def every(self, nodes: Iterable[ast.AST]) -> list[Path]:
         return [path for node in nodes for path in self.paths(node)]
@@ -232,6 +251,8 @@ class _Asking:
         self.found.heads.update(self.every(numeric.heads(node)))
         self.found.sides.update(self.every(numeric.sides(node)))
         self.found.made.update(self.every(numeric.makes(node)))
+        grid = [self.paths(number) for number in numeric.grid(node)]
+        self.found.grids.update(path for paths in grid for path in paths if all(grid))
 
     def flags(self, node: ast.AST) -> None:
         """What is made booleans, turned round as these are, or chooses."""

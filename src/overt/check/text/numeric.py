@@ -53,6 +53,18 @@ def sides(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def grid(node: ast.AST) -> list[ast.AST]:
+    """The numbers of rows and columns of the positions: what is no last axis is taken apart into both."""
+    match node:
+        case ast.Call(args=[_, ast.Constant(value=str(pattern)), *_], keywords=keywords):
+            given: dict[str | None, ast.AST] = {one.arg: one.value for one in keywords}
+            groups = re.findall(r"\((\w+) (\w+)\) *(?=\w)", pattern.partition("->")[0])
+            return [given[axis] for pair in groups if given.keys() >= {*pair} for axis in pair]
+        case ast.Call(func=ast.Attribute(attr="reshape" | "view"), args=[_, rows, columns, _]):
+            return [rows, columns]
+    return []
+
+
 def heads(node: ast.AST) -> list[ast.AST]:
     """What counts heads: a width is divided by it without a rest, or it stands in a shape before a last −1."""
     match node:

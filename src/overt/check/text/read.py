@@ -45,6 +45,8 @@ class Read:
     numbers: set[Path] = field(default_factory=set)
     # what is one of several lengths, or a factor of one
     sides: set[Path] = field(default_factory=set)
+    # rows or columns of the positions of an image
+    grids: set[Path] = field(default_factory=set)
     # what counts heads, by what is made of it, and what such a number divides
     heads: set[Path] = field(default_factory=set)
     divided: dict[Path, set[Path]] = field(default_factory=dict)
@@ -64,6 +66,8 @@ class Read:
     added: dict[str, str] = field(default_factory=dict)
     # what arrays are made as long as
     made: set[Path] = field(default_factory=set)
+    # how many axes something has where its shape is taken apart
+    ranks: dict[Path, set[int]] = field(default_factory=dict)
     # what is asked for its size or shape, and what is made booleans or turned round as these are
     sized: set[Path] = field(default_factory=set)
     flags: set[Path] = field(default_factory=set)

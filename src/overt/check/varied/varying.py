@@ -48,6 +48,8 @@ class Found(NamedTuple):
     arrays: Sequence[str] = ()
     # whether one query is given where those that are meant have a length of their own
     one: bool = False
+    # whether the code takes shapes apart into as many axes as were given, more of one than of another
+    taken: bool = False
 
     @property
     def doubtful(self) -> bool:
@@ -60,7 +62,7 @@ class Found(NamedTuple):
         # What the module makes may have positions.
         weights = weights and not any(kind[:3] == "by " for _, kind in self.guess.kinds)
         # Tables of positions have no samples.
-        return calls.mixed([*self.arrays[:1], *attended]) or weights or self.one
+        return (calls.mixed([*self.arrays[:1], *attended]) and not self.taken) or weights or self.one
 
     @property
     def gates(self) -> bool:
