@@ -65,13 +65,13 @@ def lettered(
         if asks and called(own[1]) == "H":
             letters |= {own[0]: "S", own[1]: "H"}
     # Features of all heads between samples and positions: each position is a column.
-    for axes in floats if not words else ():
-        folded = len(axes) == 3 and not axes[1].isidentifier() and called(axes[2]) == "T"
-        factors = {name: called(name, named) for name in re.findall(r"[^\W\d]\w*", axes[1])} if folded else {}
-        if {"H", "D"} == {*factors.values()} and axes[2] not in letters:
-            within = {name: named.get(name) or lengths.axis(letter or "") for name, letter in factors.items()}
-            letters |= {axes[0]: "B", axes[1]: (letter := next(spare)), axes[2]: "T"}
-            lengths = lengths.resized(letter, shapes.size(axes[1], within) or lengths.W)
+    for own in floats if not words else ():
+        folded = len(own) == 3 and not own[1].isidentifier() and called(own[2]) == "T"
+        factors = {name: called(name, named) for name in re.findall(r"[^\W\d]\w*", own[1])} if folded else {}
+        if {"H", "D"} == {*factors.values()} and own[2] not in letters:
+            within = {name: named.get(name) or lengths.axis(of or "") for name, of in factors.items()}
+            letters |= {own[0]: "B", own[1]: (features := next(spare)), own[2]: "T"}
+            lengths = lengths.resized(features, shapes.size(own[1], within) or lengths.W)
     sizes = {axis: lengths.axis(letter) for axis, letter in letters.items()} if not words else {}
     # Layers are as many as an instance was made with, and else one.
     layers = next((n for name, n in named.items() if constructor_role(name) == "layers"), 1)
