@@ -12,7 +12,6 @@ from overt.recorder.products import contracted
 
 if TYPE_CHECKING:
     from overt.recorder.core import Core
-    from overt.recorder.products import Product
 
 
 def key_labels(core: Core) -> str:
@@ -44,16 +43,21 @@ def apart(core: Core, reach: Sequence[frozenset[str]]) -> bool:
         longer = not core.normal and max(free.values(), default=0) >= min(keys)
         if side and (set(axes) & set(free) if axes else longer or keys & set(free.values())):
             return False
-        # Each position of each sample chooses between things of its own, such as layers or experts.
-        if side and sum(n > 1 for n in free.values()) > 1 and _own(core.mix):
-            return False
-    return True
+    # Who chooses between what was given attends to none of it.
+    return not (_as_given(core) and chooses(core))
 
 
-def _own(mix: Product) -> bool:
-    """Whether several axes of the values are those of who asks, who has no other one."""
+def chooses(core: Core) -> bool:
+    """Whether each position of each sample chooses between things of its own, such as layers or experts.
+
+    So it is where several axes of the values are those of who asks, who has no other one.
+    """
+    scores, mix = core.scores, core.mix
     axes = dict(zip(mix.labels[0], mix.left.shape, strict=True))
-    return sum(axes[a] > 1 for a in mix.batch) > 1 and all(axes[a] == 1 for a in mix.rows)
+    own = sum(axes[a] > 1 for a in mix.batch) > 1 and all(axes[a] == 1 for a in mix.rows)
+    asks = (sum(n > 1 and a not in scores.summed for a, n in zip(labels, x.shape, strict=True))
+            for labels, x in zip(scores.labels, (scores.left, scores.right), strict=False))  # fmt: skip
+    return own and max(asks) > 1
 
 
 def _only_mixed(core: Core) -> bool:

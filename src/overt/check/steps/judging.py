@@ -23,7 +23,7 @@ from overt.check.steps.masking import LATER
 from overt.check.steps.origins import Origin
 from overt.check.steps.pipeline import constant, near
 from overt.check.steps.rounding import crossed
-from overt.recorder.apart import apart
+from overt.recorder.apart import apart, chooses
 from overt.recorder.core import Core, attentions
 from overt.recorder.flow import SAMPLES, carriers, moving, reaches, sums_to_one
 from overt.recorder.fused import uneven
@@ -418,6 +418,9 @@ class _Judge(Blocks):
         if any(one.name in SAMPLES and moving(one, self.data)[1] for one in made) or self._counted():
             # Zhu et al. 2021 (arXiv:2010.04159), Graves 2013 (arXiv:1308.0850)
             self.note("scores", "held", "made of the queries, which say where they look", line)
+            return False
+        if not level and chooses(core):
+            self.note("scores", "not tried", "each position chooses between things of its own", line)
             return False
         self.fail("scores", "additive_ignores_keys", line, "What is attended to does not enter the scores.")
         return True
