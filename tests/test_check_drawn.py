@@ -176,7 +176,7 @@ BOTH = [
     ("Columns", " / math.sqrt(c)", "", "scale_missing"),
     ("Permuted", ", which learns contexts that are bidirectional", "", "causal_missing"),
     ("OfColumns", "q, k.transpose(1, 2)).softmax(-1)", "q, k.transpose(1, 2)).softmax(1)", "softmax_axis_q"),
-    ("Headed", "attention_mask=None, head_mask=None", "head_mask=None, attention_mask=None", "mask_after_softmax"),
+    ("Headed", "s = s + attention_mask", "s = s * attention_mask", "mask_times_scores"),
     ("dense", "NOTE: currently it has NO effect", "True hides a key", "not_inplace"),
 ]
 

@@ -21,7 +21,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("causal", r"(is_?|use_?)?causal(_?mask)?|autoregressive|masked|look_?ahead|use_?causal_?mask|decoder_?mask|unidirectional"),
     ("query_mask", r"(q|query|queries)_?(pad(ding)?_?)?mask"),
     ("padding", r"v(alue)?_?mask|(src_|tgt_)?key_padding_mask|padding_?mask|pad_?mask|key_?mask|padding|kv_?mask|key_?valid|valid|input_?mask|valid_?mask|src_?mask|is_?pad|pads?|src_?key_?padding|keys?_?keep|\w*pad(ding)?_?masks?|(encoder|memory|source|context)\w*_?masks?"),
-    ("mask", r"m[aá]scaras?|masques?|masken?|maschera|maska|(attn|attention|att|self_attn|keep|visible|allowed|additive|float|bool|m|drop)_?mask|mask|masks|m|keep|allowed|visible|blocked|mask_?bias|adj(acency)?(_?(matrix|mat))?|\w*_?masks?"),
+    ("mask", r"m[aá]scaras?|masques?|masken?|maschera|maska|(attn|attention|att|self_attn|keep|visible|allowed|additive|float|bool|m|drop)_?mask|mask|masks|m|keep|allowed|visible|blocked|mask_?bias|adj(acency)?(_?(matrix|mat))?|(?!\w*heads?_?mask)\w*_?masks?"),
     ("query_lengths", r"(q|query|tgt|target)_?(seq_?)?(lens|lengths)"),
     ("lengths", r"lengths?|valid_?lens?|valid_?lengths?|seq_?lens|seq_?lengths|lens|(key|kv|k|src|source|enc|input|memory)_?(lengths?|lens?)|(?!cu_)\w+_?(lens|lengths)"),
     ("scale", r"scale|scaling|softmax_?scale|sm_?scale|scale_?factor"),

@@ -16,7 +16,7 @@ from overt.check.calls.search import Search
 from overt.check.findings import Findings
 from overt.check.text import shapes
 from overt.check.text.interface import Interface
-from overt.check.text.roles import Argument, constructor_role, role
+from overt.check.text.roles import Argument, constructor_role
 from overt.check.text.shapes import Path
 from overt.check.text.syntax import used
 from overt.check.varied import beside
@@ -233,10 +233,6 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
             given = {True: {*_GIVEN, "mask_sign_inf"}, False: {"unknown"} if flag else _GIVEN}
             answers = [(way, one) for way, one in answers
                        if not names(one.judged) & given["added" in str(way.guess)] or _counts(way, one)]  # fmt: skip
-        if _weighs(caller.face, argument, answers):
-            answers = []
-            ran = {key: way for key, way in ran.items() if key[0] != argument.name}
-            findings.untried(argument)
         if right:
             single[argument.name] = right[0][0]
         # Where something else is wrong whatever it is, what is read as another sort of mask was not meant for that.
@@ -269,14 +265,6 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
     pairs = [_both(one, first, two, second) for ((one, _), first), ((two, _), second) in combinations(ran.items(), 2)
              if one != two]  # fmt: skip
     return told, hiding, [*ran.values(), *pairs[:_PAIRS]]
-
-
-def _weighs(face: Interface, argument: Argument, answers: Sequence[tuple[Way, Answer]]) -> bool:
-    """Whether what stands behind the mask of the same attention, with nothing said of it, weighs its weights."""
-    before = face.arguments[: face.arguments.index(argument)]
-    masked = any(a.role in ("mask", "padding") for a in before) and role(argument.name) == "mask"
-    late = any(one.judged["cores"] == 1 and "mask_after_softmax" in names(one.judged) for _, one in answers)
-    return masked and late and not argument.required and not face.told_booleans(argument.name)
 
 
 def _switched(caller: Caller, way: Way) -> dict[str, Any] | None:
