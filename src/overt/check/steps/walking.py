@@ -157,7 +157,13 @@ class Walk(Factored):
             # One row, divided by its sum.
             self._weighed(x, y, step.line)
             return True
-        if self.phase == "exp" and kind.name == "unknown" and step.operation.name in FACTORS and rest[1:] and self._again:
+        if (
+            self.phase == "exp"
+            and kind.name == "unknown"
+            and step.operation.name in FACTORS
+            and rest[1:]
+            and self._again
+        ):
             self.odd.append(step.operation.name)
         if self.phase == "exp" and kind.name not in ("zero", "mask"):
             self.phase, self.weights, self.softmax_line, self.normaliser = "prob", y, step.line, step.number
