@@ -14,7 +14,7 @@ from overt.check.steps.origins import Origin, added, behind, constant_over, pick
 from overt.check.steps.pipeline import constant, near, permuted
 from overt.check.text.lines import function_at, returned_at, twice
 from overt.recorder.edges import ADDED
-from overt.recorder.flow import GATHERS, VIEWS, reach_of
+from overt.recorder.flow import GATHERS, VIEWS, close, reach_of
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product, made_of
 from overt.recorder.reordered import AVERAGED
@@ -23,6 +23,8 @@ from overt.recorder.reordered import AVERAGED
 SINKS = 64
 # Steps whose weights may be stacked.
 _STEPS = 64
+# The most that is left of a weight that is hidden, where none is to be 0.
+_FLOOR = 1e-5
 # What returned weights are called.
 _WEIGHTS = r"^(?!.*(raw|score|logit|energ)).*(weight|att|alpha|prob)"
 
@@ -112,7 +114,7 @@ class Mixing(Merged):
         elif self._unseen() and near(self._over_some(before), self.weights, 1e-4):
             self._hide(self.weights == 0, core.mix.number)
             self.note("softmax", "held", "over the keys that have a weight", line)
-        elif self.hidden is not None and near(self._renormalised(right), self.weights, 1e-4):
+        elif self.hidden is not None and close(self._renormalised(right), self.weights, 1e-4, _FLOOR):
             self.note("softmax", "held", "over the keys that are seen", line)
         elif self.hidden is not None and near(np.where(self.hidden, 0, right), self.weights, 1e-4):
             says = "Exponentials are masked, and their sums are those of all keys."

@@ -55,6 +55,8 @@ class Walk(Factored):
         self.factor: tuple[float, int] | None = None
         self.capped: tuple[float, int] | None = None
         self.phase = "raw"
+        # whether weights were changed that are divided by their sums later on
+        self.changed = False
         # what of each row, or of all, or what fixed number was subtracted, and where
         self.lowered: tuple[str, Line | None] = "", None
         # what hides weights where they may be divided by their sums yet, with what was hidden before; what is unknown
@@ -155,6 +157,14 @@ class Walk(Factored):
             # One row, divided by its sum.
             self._weighed(x, y, step.line)
             return True
+        if (
+            self.phase == "exp"
+            and kind.name == "unknown"
+            and step.operation.name in FACTORS
+            and rest[1:]
+            and self._again
+        ):
+            self.odd.append(step.operation.name)
         if self.phase == "exp" and kind.name not in ("zero", "mask"):
             self.phase, self.weights, self.softmax_line, self.normaliser = "prob", y, step.line, step.number
             return True
@@ -199,6 +209,9 @@ class Walk(Factored):
                 self.phase, self.weights, self.softmax_line = "exp", y, step.line
             case "softmax":
                 self._weighed(x if self.before is None else self.before, y, step.line)
+            case "normalise" if self.changed:
+                # The softmax is judged as it was before.
+                self.tentative.clear()
             case "normalise":
                 self.tentative.clear()
                 self.phase, self.weights, self.normaliser = "prob", y, step.number
@@ -312,6 +325,11 @@ class Walk(Factored):
             self.before = None if raw else self.before
             what = "keys" if raw else "values"
             self.note(what, "held", "whole numbers, multiplied by what they were divided by to be rounded", step.line)
+        elif prob and self._again and (operation.name in FACTORS or (name == "fill" and step.kind.number > 0)):
+            # By what the weights were before (Zhang et al. 2018, forward attention), or no smaller than a floor.
+            self.changed = True
+            says = f"the weights are changed by {operation.name}, and divided by their sums again"
+            self.note("mixing", "not tried", says, step.line)
         elif free and (self._free(step.number) or (prob and self._by_key(step.x, step.y))):
             # A learned or a given number is nobody's mistake.
             self.learned, self.before = True, None
@@ -350,6 +368,11 @@ class Walk(Factored):
             if ways > _BY_CHANCE and (inside < outside)[some].all():
                 says = "The keys with the largest scores are hidden."
                 self.fail("mask", UNKNOWN, self.mask_line, says)
+
+    @property
+    def _again(self) -> bool:
+        """Whether the weights that are mixed sum to 1 over the keys, whatever changed them on the way."""
+        return bool(set(self.core.normal) & set(self.core.key_axes))
 
     @property
     def _scored(self) -> Operation:
