@@ -446,7 +446,10 @@ class _Judge(Blocks):
                 return
             says = "Queries and keys are added position by position, so a query meets one key."
             self.fail("scores", "additive_no_pairwise", line, says)
-        if not made.bent and not made.meets and (asking or self.failed("scores")) and asked and not self.odd:
+        # What the values are made of too, such as tokens of one time, asks nothing.
+        mixed = made.number in made_of(self.operations, self.core.mix.sources[1])
+        bare = not (made.bent or made.meets or mixed or self.odd)
+        if bare and asked and (asking or self.failed("scores")):
             says = "Nothing bends the sum of query and key, so the query adds the same to every score."
             # What is joined is added up by what takes both.
             after = (x.line for x in self.operations[made.number :] if made.joined and made.number in x.sources)
