@@ -44,12 +44,28 @@ def paged(q, k_pool, v_pool, table, seqlen):
     return out
 '''
 
-SOURCE = {"Alignment": ADDITIVE, "paged": PAGED}
+WINDOW = '''
+import numpy as np
+
+def window(h, middle, text, W, b):
+    """Window of K Gaussians over a text (Graves 2013); its weights do not sum to 1.
+
+    h (B, H), middle (B, K), text (B, U, A) one-hot, W, b (H, 3K), (3K,) → read (B, A), middle (B, K)
+    """
+    height, sharp, step = np.split(np.exp(h @ W + b), 3, axis=-1)
+    middle = middle + step
+    away = middle[..., None] - np.arange(text.shape[1])
+    weights = (height[..., None] * np.exp(-sharp[..., None] * away**2)).sum(1)
+    return (weights[:, None] @ text)[:, 0], middle
+'''
+
+SOURCE = {"window": WINDOW, "Alignment": ADDITIVE, "paged": PAGED}
 
 BOTH = [
     ("Alignment", "torch.tanh(self.both(torch.cat([state, memory], -1)))",
      "self.both(torch.cat([state, memory], -1))  # here\n        energy = energy", "additive_no_tanh"),
     ("paged", "np.repeat(x, q.shape[1] // G, axis=1)", "np.tile(x, (1, q.shape[1] // G, 1))", "gqa_tile"),
+    ("window", "np.exp(-sharp", "np.exp(sharp", {"unknown": "np.exp(sharp"}),
 ]  # fmt: skip
 
 test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
