@@ -70,13 +70,14 @@ def _varies(part: Part, axis: int) -> bool:
 def anatomy(core: Core, reach: Sequence[frozenset[str]]) -> Sum | None:
     """The sum that the scores of a core are made of; None where they are made in another way."""
     scores, keys = core.scores, key_labels(core)
-    for x, labels, source, other in (
-        (scores.left, scores.labels[0], scores.sources[0], scores.labels[1]),
-        (scores.right, scores.labels[1], scores.sources[1], scores.labels[0]),
-    ):
-        # It is contracted with a vector, or with ones.
-        alone = len([a for a in other if a not in labels and scores.result.shape[scores.labels[2].index(a)] > 1])
-        if source is None or alone or scores.batch or len(keys) != 1 or keys not in labels:
+    one = scores.left, scores.labels[0], scores.sources[0], scores.origins[0]
+    two = scores.right, scores.labels[1], scores.sources[1], scores.origins[1]
+    for (x, labels, source, _), (by, other, maker, origin) in ((one, two), (two, one)):
+        # It is contracted with a vector, which each head may have, or with ones.
+        alone = [a for a in other if a not in scores.batch + scores.summed and by.shape[other.index(a)] > 1]
+        asked = reach[maker] if maker is not None else origin.startswith("argument")
+        alone += [a for a in scores.batch if asked and np.ptp(by, axis=other.index(a)).any()]
+        if source is None or alone or len(keys) != 1 or keys not in labels:
             continue
         found = _summed(core.operations, reach, source, x, labels.index(keys))
         if found is not None:

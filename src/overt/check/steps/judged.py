@@ -49,6 +49,13 @@ class Judged:
     ledger: list[Entry] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
+    def enter(self, step: str, mistake: str, line: Line | None, says: str, kind: str | None = None) -> None:
+        """What is told of a step that is part of no one attention: the mistake, "" where it held."""
+        number, file = (None, "") if line is None else (line.number, line.file)
+        if mistake:
+            self.faults.append(Fault(step, mistake, number, file, says, kind=kind))
+        self.ledger.append(Entry(step, "failed" if mistake else "held", says, number, mistake or None))
+
 
 class State:
     """One attention, and what is known of it so far."""
@@ -193,8 +200,6 @@ class State:
             self.note("weights", "held", "those of a query sum to 1 over the keys", line)
         elif core.steps and self._divided(np.nansum(core.steps[-1][1], 1)):
             self.note("weights", "held", "what is mixed is divided by the sums of its weights", line)
-        elif self._counted():
-            self.note("weights", "held", "a window of places, which need not sum to 1 (Graves 2013)", line)
 
     def _counted(self) -> bool:
         """Whether the scores are made of what is added to, or taken from, numbers that count the keys."""

@@ -18,7 +18,7 @@ from overt.check.steps import additive, arrangement, distances, pipeline, positi
 from overt.check.steps.alignment import Alignment
 from overt.check.steps.blocks import Blocks
 from overt.check.steps.dropped import masks_dropped
-from overt.check.steps.judged import SUMS, UNKNOWN, Fault, Judged
+from overt.check.steps.judged import SUMS, UNKNOWN, Judged
 from overt.check.steps.masking import LATER
 from overt.check.steps.origins import Origin
 from overt.check.steps.pipeline import constant, near
@@ -68,7 +68,11 @@ def judge(
         again, more, _ = attentions(operations, free=True)
         written, found = (again, more) if more else (written, found)
     found = [core for core in found if not _is_loss(core)]
-    judged = Judged(len(found))
+    windows = [] if any(core.normal for core in found) else positional.windows(operations, carriers(operations))
+    found, mixes = ([], True) if windows else (found, mixes)
+    judged = Judged(len(windows or found))
+    for window in windows:
+        judged.enter(*window)
     judged.facts["mixes"] = mixes
     if not found and (intended or {}).get("luong"):
         _vector(judged, operations, outputs)
@@ -110,9 +114,7 @@ def judge(
     reach = reaches(operations) if any(map(uneven, operations)) else ()
     lost = [op for op in operations if uneven(op) and None not in op.sources[:3]]
     for line in {op.line for op in lost if found and len({reach[s] for s in op.sources[:3] if s is not None}) == 1}:
-        says, at = "There are not as many values as keys.", arrangement.place(line)
-        judged.faults.append(Fault("mixing", "kv_len_mismatch", at["line"], at["file"] or "", says, kind="mistake"))
-        judged.ledger.append(Entry("mixing", "failed", says, at["line"], "kv_len_mismatch"))
+        judged.enter("mixing", "kv_len_mismatch", line, "There are not as many values as keys.", "mistake")
     # Other weights than those of an attention, as what pools has, may have a mask that is dropped.
     told = {f.mistake for f in judged.faults}
     around = [("mask", "not_inplace", op, f"The result of {op.name} is dropped, so the mask hides nothing.")
@@ -120,9 +122,7 @@ def judge(
     around += [("values", UNKNOWN, op, "What was rounded is multiplied by what something else was divided by.")
                for op in crossed(written) if found]  # fmt: skip
     for step, mistake, op, says in around:
-        at = arrangement.place(op.line)
-        judged.faults.append(Fault(step, mistake, at["line"], at["file"] or "", says))
-        judged.ledger.append(Entry(step, "failed", says, at["line"], mistake))
+        judged.enter(step, mistake, op.line, says)
     # How many keys the attentions have, and where these are: one that has as many as samples may be along these.
     judged.facts["spans"] = [
         {"keys": core.scores.keys.shape[1], "fused": core.operations[core.scores.number].detail == "fused",
@@ -151,14 +151,11 @@ def _vector(judged: Judged, operations: Sequence[Operation], outputs: Sequence[n
     found = additive.vector(operations, reaches(operations), outputs, None)
     if found is None:
         return
-    line = operations[found[0]].line
-    number, file = (None, "") if line is None else (line.number, line.file)
-    judged.cores = 1
+    judged.cores, line = 1, operations[found[0]].line
     if found[1]:
-        judged.faults.append(Fault("vector", "luong_no_tanh_out", number, file, _BARE))
-        judged.ledger.append(Entry("vector", "failed", _BARE, number, "luong_no_tanh_out"))
+        judged.enter("vector", "luong_no_tanh_out", line, _BARE)
     else:
-        judged.ledger.append(Entry("vector", "held", "bent after the matrix", number, None))
+        judged.enter("vector", "", line, "bent after the matrix")
 
 
 def _is_loss(core: Core) -> bool:
@@ -449,7 +446,10 @@ class _Judge(Blocks):
                 return
             says = "Queries and keys are added position by position, so a query meets one key."
             self.fail("scores", "additive_no_pairwise", line, says)
-        if not made.bent and not made.meets and (asking or self.failed("scores")) and asked and not self.odd:
+        # What the values are made of too, such as tokens of one time, asks nothing.
+        mixed = made.number in made_of(self.operations, self.core.mix.sources[1])
+        bare = not (made.bent or made.meets or mixed or self.odd)
+        if bare and asked and (asking or self.failed("scores")):
             says = "Nothing bends the sum of query and key, so the query adds the same to every score."
             # What is joined is added up by what takes both.
             after = (x.line for x in self.operations[made.number :] if made.joined and made.number in x.sources)

@@ -366,7 +366,7 @@ class Mixing(Merged):
         heads = mine[0][:, 0, 0]
         G = len(np.unique(heads))
         which = samples[:, 0, 0] if constant_over(samples) and samples is not mine[0] else np.zeros(n, int)
-        which = which if paged is None else paged
+        which = paged if paged is not None and paged.any() else which
         row = np.unique(heads[which == which[0]], return_inverse=True)[1].ravel()
         if len(row) % G or len(row) == G:
             return
@@ -488,11 +488,11 @@ def _positions(operations: Sequence[Operation], number: int | None, form: np.nda
 
 
 def _paged(places: Sequence[np.ndarray]) -> np.ndarray | None:
-    """Which rows (n, keys) have the same keys, by their page and their place in it; None where no row has its own."""
+    """Which rows (n, keys) have the same keys, by their page and their place in it; None where keys come twice."""
     if len(places) < 2:
         return None
     rows = np.stack(places, axis=-1)
     _, which = np.unique(rows.reshape(len(rows), -1), axis=0, return_inverse=True)
     alike, several = np.unique(which, return_counts=True)[1], [len(np.unique(row, axis=0)) for row in rows]
-    own = (alike == alike[0]).all() and alike[0] > 1 and len(alike) > 1 and set(several) == {rows.shape[1]}
+    own = (alike == alike[0]).all() and alike[0] > 1 and set(several) == {rows.shape[1]}
     return which.ravel() if own else None

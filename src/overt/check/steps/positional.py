@@ -14,12 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from overt.check.steps.definitions import sinusoids, waves
-from overt.check.steps.judged import FACTORS
+from overt.check.steps.judged import FACTORS, UNKNOWN
 from overt.recorder.core import Core
 from overt.recorder.flow import VIEWS, moving
 from overt.recorder.operations import Line, Operation
+from overt.recorder.products import contracted, made_of
 
 _SUMS = {"add", "iadd", "radd"}
+# Places that a window has at least, of which three lie on a parabola anyway.
+_PLACES = 4
 
 
 class Told(NamedTuple):
@@ -31,6 +34,38 @@ class Told(NamedTuple):
     says: str
     expected: Any = None
     actual: Any = None
+
+
+# Weights that are made of places alone.
+
+
+def windows(operations: Sequence[Operation], data: Sequence[bool]) -> list[tuple[str, str, Line | None, str]]:
+    """Steps that mix values by sums of Gaussians of their places, which need not sum to 1 (Graves 2013).
+
+    Each with its mistake, "" where it held, its line and what is said of it.
+    """
+    found: dict[int, tuple[str, str, Line | None, str]] = {}
+    for number in range(len(operations)):
+        one = contracted(operations, number)
+        for mix in () if one is None else (one, one.turned()):
+            source, axes = mix.sources[0], [mix.labels[0].index(a) for a in mix.summed]
+            if source is None or not data[source] or len(axes) != 1 or (mix.left < 0).any():
+                continue
+            length = mix.left.shape[axes[0]]
+            for n in made_of(operations, source) if length >= _PLACES else ():
+                x = operations[n].operands[0] if operations[n].name == "exp" else np.zeros(0)
+                for axis in (a for a, many in enumerate(x.shape) if many == length):
+                    bends = np.diff(x, 2, axis=axis)
+                    first, line = bends.take([0], axis), operations[n].line
+                    if not first.all() or not np.allclose(bends, first, 1e-6, 1e-9 * np.abs(x).max()):
+                        continue
+                    if (first < 0).all():
+                        found[n] = "weights", "", line, "Gaussians of the places of what is mixed (Graves 2013)"
+                    elif (first > 0).all() and any(operations[m].name == "exp" for m in made_of(operations, n) - {n}):
+                        # A power of e is positive, whatever was given.
+                        says = "What is farther from the middle of a window has more weight."
+                        found[n] = "weights", UNKNOWN, line, says
+    return list(dict.fromkeys(found.values()))
 
 
 # Tables added to the input.

@@ -77,6 +77,10 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     two = rf"(?<![\w.])({lists})\b[^;.()]{{0,60}}\[\w+, *\w+\][^;.()\[\]]{{1,60}}(\((?:{_AXIS})(?:,\s*(?:{_AXIS})){{2,}}\))"
     text = re.sub(two, r'\1["0"] \2; \1["1"] \2', text)
     text = _in_order(text, known, held := [*asked])
+    # As many shapes as names, in their order.
+    run, and_ = _SHAPE.pattern, r"(?:\s*,\s*|,?\s+and\s+)"
+    several = rf"(?<![\w.])((?:{known})(?:{and_}(?:{known}))+):?((?:\s+|{and_}){run}(?:{and_}{run})+)"
+    text = re.sub(several, _one_by_one, text)
     # What a sentence begins with is written large.
     large = {one.capitalize(): one for one in names if len(one) > 2 and one.islower()}
     text = re.sub(rf"\b({_any(large)})(?=:?\s+[\[(])", lambda m: large[m[1]], text)
@@ -206,6 +210,12 @@ def _each(found: re.Match[str]) -> str:
     """Two things in brackets, each with the shape that stands behind them, unless that has axes of these names."""
     name, one, two, shape = found.groups()
     return found[0] if {one, two} & {*re.findall(r"\w+", shape)} else f'{name}["0"] {shape}; {name}["1"] {shape}'
+
+
+def _one_by_one(found: re.Match[str]) -> str:
+    """Names and the shapes behind them, each behind its own name, where there are as many."""
+    names, some = re.findall(r"\b(?!and\b)\w+", found[1]), [place[0] for place in _SHAPE.finditer(found[2])]
+    return "; ".join(map(" ".join, zip(names, some, strict=True))) if len(names) == len(some) else found[0]
 
 
 def of_lists(text: str, names: Sequence[str]) -> str:

@@ -1,0 +1,71 @@
+"""Additive scores whose vector each sample has, keys that lie in pages of one sequence, windows of Gaussians."""
+
+from __future__ import annotations
+
+import pytest
+
+from swapped import right_and_wrong
+
+pytest.importorskip("torch")
+
+ADDITIVE = '''
+import torch
+from torch import nn
+
+class Alignment(nn.Module):
+    """e_s = v · tanh(W [state ; memory_s]); state (B, D), memory (B, S, D) → (B, D)."""
+    def __init__(self, width):
+        super().__init__()
+        self.both, self.v = nn.Linear(2 * width, width), nn.Parameter(torch.randn(width))
+
+    def forward(self, state, memory):
+        state = state[:, None].expand(-1, memory.shape[1], -1)
+        energy = torch.tanh(self.both(torch.cat([state, memory], -1))).mT
+        v = self.v.expand(len(memory), -1)[:, None]
+        return (torch.bmm(v, energy).softmax(-1) @ memory)[:, 0]
+'''
+
+PAGED = '''
+import numpy as np
+
+def paged(q, k_pool, v_pool, table, seqlen):
+    """q (B, Hq, d), pools (n_blocks, page, Hkv, d), table (B, max_blocks) int, seqlen (B,) → (B, Hq, d).
+
+    Grouped queries: consecutive query heads share a key head.
+    """
+    out, G = np.empty_like(q), k_pool.shape[2]
+    for b, (row, n) in enumerate(zip(table, seqlen)):
+        blocks = row[row >= 0]
+        k, v = (pool[blocks].reshape(-1, G, q.shape[-1])[:n] for pool in (k_pool, v_pool))
+        k, v = (np.repeat(x, q.shape[1] // G, axis=1) for x in (k, v))
+        s = np.einsum("hd,nhd->hn", q[b], k) / np.sqrt(q.shape[-1])
+        p = np.exp(s - s.max(-1, keepdims=True))
+        out[b] = np.einsum("hn,nhd->hd", p / p.sum(-1, keepdims=True), v)
+    return out
+'''
+
+WINDOW = '''
+import numpy as np
+
+def window(h, middle, text, W, b):
+    """Window of K Gaussians over a text (Graves 2013); its weights do not sum to 1.
+
+    h (B, H), middle (B, K), text (B, U, A) one-hot, W, b (H, 3K), (3K,) → read (B, A), middle (B, K)
+    """
+    height, sharp, step = np.split(np.exp(h @ W + b), 3, axis=-1)
+    middle = middle + step
+    away = middle[..., None] - np.arange(text.shape[1])
+    weights = (height[..., None] * np.exp(-sharp[..., None] * away**2)).sum(1)
+    return (weights[:, None] @ text)[:, 0], middle
+'''
+
+SOURCE = {"window": WINDOW, "Alignment": ADDITIVE, "paged": PAGED}
+
+BOTH = [
+    ("Alignment", "torch.tanh(self.both(torch.cat([state, memory], -1)))",
+     "self.both(torch.cat([state, memory], -1))  # here\n        energy = energy", "additive_no_tanh"),
+    ("paged", "np.repeat(x, q.shape[1] // G, axis=1)", "np.tile(x, (1, q.shape[1] // G, 1))", "gqa_tile"),
+    ("window", "np.exp(-sharp", "np.exp(sharp", {"unknown": "np.exp(sharp"}),
+]  # fmt: skip
+
+test_right, test_wrong = right_and_wrong(SOURCE, BOTH)
