@@ -88,7 +88,7 @@ def examine(
         findings = findings or Findings(_NOTHING)
         told = findings.description
         chosen = told.get("kind", "function") != "function" and not told["named"]
-        if ended.kind == "hang" and chosen and told["method"] not in FORWARD:
+        if ended.kind in ("hang", "time") and not findings.judged and chosen and told["method"] not in FORWARD:
             # It may be one that does not attend, such as one that waits for a network.
             raise CallError(
                 f"{told['name']} has no method forward, call or __call__, and of what another one does {ended}: "

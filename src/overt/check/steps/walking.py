@@ -521,9 +521,7 @@ class Walk(Factored):
         linear |= self.phase == "raw" and operation.name in FACTORS and not self._dependent(operation)
         # What has no value, such as a power of a negative number, was given what is not meant.
         beyond = np.isnan(operation.host).any() and all(np.isfinite(x).all() for x in operation.operands)
-        # What no softmax ends in may bend its products as it likes, as the hidden features of a map are bent.
-        bends = not self.core.normal and len(operation.operands) == 1
-        if step.kind.name == "function" or linear or several or beyond or bends:
+        if step.kind.name == "function" or linear or several or beyond:
             self.note("scores", "not tried", f"{operation.name} is no step of plain attention", step.line)
         else:
             says = f"{operation.name} makes of the scores what no step of attention does."
