@@ -1,4 +1,4 @@
-"""Additive scores whose vector each sample has, keys that lie in pages of one sequence, windows of Gaussians."""
+"""Additive scores whose vector each sample has, keys in pages of one sequence, windows of Gaussians, kinds of nodes."""
 
 from __future__ import annotations
 
@@ -59,12 +59,46 @@ def window(h, middle, text, W, b):
     return (weights[:, None] @ text)[:, 0], middle
 '''
 
-SOURCE = {"window": WINDOW, "Alignment": ADDITIVE, "paged": PAGED}
+TYPED = '''
+import torch
+from torch import nn
+
+class Typed(nn.Module):
+    """Attention along edges between nodes of several kinds.
+
+    x (N, D), node_kind (N,) long, edges (2, E) long: sources, targets; relation (E,) long → (N, D)
+    """
+    def __init__(self, width=16, heads=2, kinds=3, relations=4):
+        super().__init__()
+        self.heads, self.d = heads, width // heads
+        self.q, self.v = (nn.Linear(width, width) for _ in range(2))
+        self.k = nn.ModuleList(nn.Linear(width, width) for _ in range(kinds))
+        self.bias = nn.Embedding(relations, heads)
+
+    def keys(self, x, node_kind):
+        k = torch.zeros_like(x)
+        for t, layer in enumerate(self.k):
+            rows = (node_kind == t).nonzero()[:, 0]
+            k = k.index_copy(0, rows, layer(x[rows]))
+        return k
+
+    def forward(self, x, node_kind, edges, relation):
+        s, t = edges
+        q, k, v = (y.view(-1, self.heads, self.d) for y in (self.q(x), self.keys(x, node_kind), self.v(x)))
+        score = (q[t] * k[s]).sum(-1) / self.d**0.5 + self.bias(relation)
+        high = torch.full_like(q[..., 0], -torch.inf).scatter_reduce(0, t[:, None].expand_as(score), score, "amax")
+        e = (score - high[t]).exp()
+        w = e / torch.zeros_like(q[..., 0]).index_add(0, t, e)[t]
+        return torch.zeros_like(q).index_add(0, t, w[..., None] * v[s]).reshape(x.shape)
+'''
+
+SOURCE = {"Typed": TYPED, "window": WINDOW, "Alignment": ADDITIVE, "paged": PAGED}
 
 BOTH = [
     ("Alignment", "torch.tanh(self.both(torch.cat([state, memory], -1)))",
      "self.both(torch.cat([state, memory], -1))  # here\n        energy = energy", "additive_no_tanh"),
     ("paged", "np.repeat(x, q.shape[1] // G, axis=1)", "np.tile(x, (1, q.shape[1] // G, 1))", "gqa_tile"),
+    ("Typed", "/ self.d**0.5", "/ self.d", "scale_d"),
     ("window", "np.exp(-sharp", "np.exp(sharp", {"unknown": "np.exp(sharp"}),
 ]  # fmt: skip
 

@@ -461,8 +461,12 @@ class Suggestions(Supplied):
                 # Pages are numbers, in which nothing lies, and which heads have in common.
                 # What has a number for each edge counts nothing, whatever it is called.
                 edged = {*_ENDS} & {*kinds.values()} and kinds.get((a.name,)) in dict(lengths.more)
-                alone = (said in ("bounds", "lengths", LABEL) and not edged) or (
-                    said == "pages" and not inside and "H" not in axes_of(kinds.get((a.name,), ""))
+                # What has a shape is no text.
+                text = said == LABEL and (a.name,) not in kinds
+                alone = (
+                    (said in ("bounds", "lengths") and not edged)
+                    or text
+                    or (said == "pages" and not inside and "H" not in axes_of(kinds.get((a.name,), "")))
                 )
                 known = said if alone or self.absent(a) else kinds.get((a.name,), told)
                 if known is None and a.role is None and len(kinds) > 1 and (a.name,) in self.interface.read.weights:
