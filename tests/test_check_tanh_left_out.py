@@ -1,4 +1,4 @@
-"""Additive scores whose vector each sample has, keys in pages of one sequence, windows of Gaussians, kinds of nodes."""
+"""Vectors, biases and tanh of scores, keys in pages of one sequence, windows of Gaussians, kinds of nodes."""
 
 from __future__ import annotations
 
@@ -92,13 +92,28 @@ class Typed(nn.Module):
         return torch.zeros_like(q).index_add(0, t, w[..., None] * v[s]).reshape(x.shape)
 '''
 
-SOURCE = {"Typed": TYPED, "window": WINDOW, "Alignment": ADDITIVE, "paged": PAGED}
+LATE = '''
+import numpy as np
+
+def late(q, k, v, bias):
+    """softmax(q kᵀ / √d + bias) v; q, k, v (B, H, T, D), bias (H, T, T)."""
+    s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    s = s + bias
+    w = np.exp(s - s.max(-1, keepdims=True))
+    w = w / w.sum(-1, keepdims=True)
+    return w @ v
+'''
+
+SOURCE = {"late": LATE, "Typed": TYPED, "window": WINDOW, "Alignment": ADDITIVE, "paged": PAGED}
 
 BOTH = [
     ("Alignment", "torch.tanh(self.both(torch.cat([state, memory], -1)))",
      "self.both(torch.cat([state, memory], -1))  # here\n        energy = energy", "additive_no_tanh"),
     ("paged", "np.repeat(x, q.shape[1] // G, axis=1)", "np.tile(x, (1, q.shape[1] // G, 1))", "gqa_tile"),
     ("Typed", "/ self.d**0.5", "/ self.d", "scale_d"),
+    ("late", "    s = s + bias\n    w = np.exp(s - s.max(-1, keepdims=True))\n    w = w / w.sum(-1, keepdims=True)",
+     "    w = np.exp(s - s.max(-1, keepdims=True))\n    w = w / w.sum(-1, keepdims=True)\n    w = w + bias",
+     {"unknown": "w = w + bias"}),
     ("window", "np.exp(-sharp", "np.exp(sharp", {"unknown": "np.exp(sharp"}),
 ]  # fmt: skip
 
