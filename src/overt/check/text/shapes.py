@@ -137,6 +137,10 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
                  # What ends a line of words is not beside what begins the next.
                  or (re.fullmatch(r"[`'\"*]*\n\s*", gap) and re.search(r"\w.*$", near[: one.start()]))]  # fmt: skip
         beside = told[apart[-1] :] if apart else told
+        # What stands before a name in a column of its own is of what is told above.
+        column = [n for n in apart if re.search(r"\n[ \t]*[`*]*$", near[: told[n].start()])
+                  and re.match(r"[`*]*(:|\t| {2})", near[told[n].end() :])]  # fmt: skip
+        told = told[column[-1] :] if column else told
         entry = beside and re.search(r"\n[ \t]*[`*]*$", near[: beside[0].start()])
         if not clauses[-1].strip() or (entry and re.fullmatch(r"\W*", near[beside[-1].end() :])):
             # Behind a colon, or where a line begins with names and their shape, nothing is said of others.
