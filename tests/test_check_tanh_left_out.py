@@ -104,7 +104,30 @@ def late(q, k, v, bias):
     return w @ v
 '''
 
-SOURCE = {"late": LATE, "Typed": TYPED, "window": WINDOW, "Alignment": ADDITIVE, "paged": PAGED}
+SLOTS = '''"""Decoding into slots.
+
+slots(x, cache, pos, w)
+    x      (T, D)  tokens of the positions pos … pos+T-1
+    cache  dict k, v of shape (S, h, d): slots 0..pos-1 are filled
+    pos    int, tokens in the cache
+    w      dict q, k, v (D, h, d), o (h, d, D)
+returns (T, D), new cache. A token at position p attends to the positions 0..p.
+"""
+import numpy as np
+
+def slots(x, cache, pos, w):
+    q, k, v = (np.einsum("td,dhe->the", x, w[n]) for n in "qkv")
+    kept = {"k": cache["k"].copy(), "v": cache["v"].copy()}
+    kept["k"][pos : pos + len(x)], kept["v"][pos : pos + len(x)] = k, v
+    sees = np.arange(len(kept["k"])) <= pos + np.arange(len(x))[:, None]
+    s = np.einsum("the,she->hts", q, kept["k"]) / np.sqrt(q.shape[-1])
+    s = np.where(sees, s, -np.inf)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    y = np.einsum("hts,she->the", p / p.sum(-1, keepdims=True), kept["v"])
+    return np.einsum("the,hed->td", y, w["o"]), kept
+'''
+
+SOURCE = {"slots": SLOTS, "late": LATE, "Typed": TYPED, "window": WINDOW, "Alignment": ADDITIVE, "paged": PAGED}
 
 BOTH = [
     ("Alignment", "torch.tanh(self.both(torch.cat([state, memory], -1)))",
@@ -114,6 +137,7 @@ BOTH = [
     ("late", "    s = s + bias\n    w = np.exp(s - s.max(-1, keepdims=True))\n    w = w / w.sum(-1, keepdims=True)",
      "    w = np.exp(s - s.max(-1, keepdims=True))\n    w = w / w.sum(-1, keepdims=True)\n    w = w + bias",
      {"unknown": "w = w + bias"}),
+    ("slots", "<= pos + np", "<= 1 + pos + np", "causal_off_by_one"),
     ("window", "np.exp(-sharp", "np.exp(sharp", {"unknown": "np.exp(sharp"}),
 ]  # fmt: skip
 

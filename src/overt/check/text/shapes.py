@@ -186,7 +186,9 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
                 continue
             # In braces, the name before these.
             told_owner = one[1] or (_owner(before[: before.rindex(one[0])], known) if one[4] else None)
-            owner = (told_owner,) if told_owner else inside.get(key)
+            # Of several in which such a thing lies, that of which is spoken.
+            spoken = [(x[1],) for x in told if x[1] and x.start() < one.start() and (x[1], key) in held]
+            owner = (told_owner,) if told_owner else [inside.get(key), *spoken][-1]
             if owner is not None and owner[0] in {*names, *(path[0] for path in held)}:
                 found.setdefault((*owner, key), shape)
     found = {**indexed, **_listed(text, held), **found}
