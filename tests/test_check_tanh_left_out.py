@@ -1,4 +1,4 @@
-"""Additive scores whose vector each sample has, keys in pages of one sequence, windows of Gaussians, kinds of nodes."""
+"""Vectors, biases and tanh of scores, keys in pages of one sequence, windows of Gaussians, kinds of nodes."""
 
 from __future__ import annotations
 
@@ -92,13 +92,52 @@ class Typed(nn.Module):
         return torch.zeros_like(q).index_add(0, t, w[..., None] * v[s]).reshape(x.shape)
 '''
 
-SOURCE = {"Typed": TYPED, "window": WINDOW, "Alignment": ADDITIVE, "paged": PAGED}
+LATE = '''
+import numpy as np
+
+def late(q, k, v, bias):
+    """softmax(q kᵀ / √d + bias) v; q, k, v (B, H, T, D), bias (H, T, T)."""
+    s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    s = s + bias
+    w = np.exp(s - s.max(-1, keepdims=True))
+    w = w / w.sum(-1, keepdims=True)
+    return w @ v
+'''
+
+SLOTS = '''"""Decoding into slots.
+
+slots(x, cache, pos, w)
+    x      (T, D)  tokens of the positions pos … pos+T-1
+    cache  dict k, v of shape (S, h, d): slots 0..pos-1 are filled
+    pos    int, tokens in the cache
+    w      dict q, k, v (D, h, d), o (h, d, D)
+returns (T, D), new cache. A token at position p attends to the positions 0..p.
+"""
+import numpy as np
+
+def slots(x, cache, pos, w):
+    q, k, v = (np.einsum("td,dhe->the", x, w[n]) for n in "qkv")
+    kept = {"k": cache["k"].copy(), "v": cache["v"].copy()}
+    kept["k"][pos : pos + len(x)], kept["v"][pos : pos + len(x)] = k, v
+    sees = np.arange(len(kept["k"])) <= pos + np.arange(len(x))[:, None]
+    s = np.einsum("the,she->hts", q, kept["k"]) / np.sqrt(q.shape[-1])
+    s = np.where(sees, s, -np.inf)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    y = np.einsum("hts,she->the", p / p.sum(-1, keepdims=True), kept["v"])
+    return np.einsum("the,hed->td", y, w["o"]), kept
+'''
+
+SOURCE = {"slots": SLOTS, "late": LATE, "Typed": TYPED, "window": WINDOW, "Alignment": ADDITIVE, "paged": PAGED}
 
 BOTH = [
     ("Alignment", "torch.tanh(self.both(torch.cat([state, memory], -1)))",
      "self.both(torch.cat([state, memory], -1))  # here\n        energy = energy", "additive_no_tanh"),
     ("paged", "np.repeat(x, q.shape[1] // G, axis=1)", "np.tile(x, (1, q.shape[1] // G, 1))", "gqa_tile"),
     ("Typed", "/ self.d**0.5", "/ self.d", "scale_d"),
+    ("late", "    s = s + bias\n    w = np.exp(s - s.max(-1, keepdims=True))\n    w = w / w.sum(-1, keepdims=True)",
+     "    w = np.exp(s - s.max(-1, keepdims=True))\n    w = w / w.sum(-1, keepdims=True)\n    w = w + bias",
+     {"unknown": "w = w + bias"}),
+    ("slots", "<= pos + np", "<= 1 + pos + np", "causal_off_by_one"),
     ("window", "np.exp(-sharp", "np.exp(sharp", {"unknown": "np.exp(sharp"}),
 ]  # fmt: skip
 

@@ -114,17 +114,19 @@ class Alignment:
             return None
         place, x, at = known[0]
         others = [i for i in range(len(operation.operands)) if i != place]
+        first = 1 if len(operation.operands) == 3 and operation.name in ("addmm", "baddbmm", "addbmm") else 0
+        axes, by = (labels[place - first], labels[1 - place + first]) if 0 <= place - first < 2 else ("", "")
+        # What begins with the features that another ends with has a matrix of these for each head.
+        heads = len(by) == 3 and axes[-1:] == by[:1] and not {*axes[:-1]} & {*by}
         if any(
             self._data[s]
             if (s := operation.sources[i]) is not None
             # A matrix that rows of samples are multiplied with is their projection.
-            else "argument" in operation.origins[i] and not operation.operands[i].ndim == 2 < x.ndim
+            else "argument" in operation.origins[i] and not (operation.operands[i].ndim == 2 < x.ndim or heads)
             for i in others
         ):
             # It is mixed by something that nobody followed.
             return None
-        first = 1 if len(operation.operands) == 3 and operation.name in ("addmm", "baddbmm", "addbmm") else 0
-        axes = labels[place - first] if 0 <= place - first < 2 else ""
         if len(axes) != x.ndim or len(labels[2]) != operation.host.ndim:
             return None
         summed = tuple(i for i, a in enumerate(axes) if a not in labels[2])

@@ -54,7 +54,7 @@ def windows(operations: Sequence[Operation], data: Sequence[bool]) -> list[tuple
             length = mix.left.shape[axes[0]]
             for n in made_of(operations, source) if length >= _PLACES else ():
                 x = operations[n].operands[0] if operations[n].name == "exp" else np.zeros(0)
-                for axis in (a for a, many in enumerate(x.shape) if many == length):
+                for axis in (a for a, many in enumerate(x.shape) if many == length and np.isfinite(x).all()):
                     bends = np.diff(x, 2, axis=axis)
                     first, line = bends.take([0], axis), operations[n].line
                     if not first.all() or not np.allclose(bends, first, 1e-6, 1e-9 * np.abs(x).max()):

@@ -330,6 +330,10 @@ class Walk(Factored):
             self.changed = True
             says = f"the weights are changed by {operation.name}, and divided by their sums again"
             self.note("mixing", "not tried", says, step.line)
+        elif prob and operation.name in SUMS and self._late(step):
+            says = "What is said to be added to the scores is added to the weights."
+            self.odd.append(operation.name)
+            self.fail("bias", UNKNOWN, step.line, says, step.x, step.y)
         elif free and (self._free(step.number) or (prob and self._by_key(step.x, step.y))):
             # A learned or a given number is nobody's mistake.
             self.learned, self.before = True, None
@@ -349,6 +353,13 @@ class Walk(Factored):
             self.note("scores", "held", "a kernel of differences (Nadaraya 1964, Watson 1964)", step.line)
         elif prob or name in ("unknown", "function"):
             self.strange.append(step)
+
+    def _late(self, step: Step) -> bool:
+        """Whether something is added to weights that is said to be added to scores, to which nothing was."""
+        path = {*self.core.path, self.core.scores.number}
+        others = [s for s in step.operation.sources if s not in path]
+        own = any(made_of(self.operations, s) & path for s in others)
+        return bool(self.intended.get("adds to scores")) and not own and not {"bias", "term"} & set(self.facts)
 
     def _measured(self, factor: float, kept: np.ndarray) -> None:
         """Scale and hidden cells, read off the weights."""

@@ -51,7 +51,8 @@ def about(names: list[str], text: str, own: Collection[str] = ()) -> Iterator[st
         # What stands behind a call, and what it gives, is about what is called.
         line = re.sub(r"^\s*\w+\([\w, =]*\)(?: *(?:->|→) *(?:\w+|\([\w, ]+\)))? {2,}(?=\w)", "", line)
         calls = call.match(line)
-        named = re.match(begins, line)
+        # So is what stands behind what it gives back.
+        named = None if re.match(r"\W*[Rr]eturns?\b", line) else re.match(begins, line)
         given = re.findall(r"(?:^|,)[ *]*(\w+)", re.sub(r"\([^()]*\)", "", calls[3])) if calls else []
         # What is written large is a class, and may be another one.
         mine_too = calls and calls[2] in own and (calls[1] in own or not (calls[1] or "")[:1].isupper())

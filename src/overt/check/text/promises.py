@@ -93,6 +93,7 @@ class Promises(Hiding):
             "sees ancestors": bool(re.search(
                 r"\bancestors\b|\b(way|path|paths|from)\b[^.;]{0,20}\broot\b|\broot[- ]to\b", self._module_prose
             )) and "descendant" not in self._module_prose,
+            "adds to scores": self._adds_to_scores,
             "asks": self._asks,
             "offsets": self._offsets,
             "subtracted": self._subtracted,

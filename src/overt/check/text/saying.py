@@ -78,3 +78,15 @@ class Said:
     def _module_prose(self) -> str:
         """The same, and what its module says, in one line and in small."""
         return " ".join(f"{self._all_prose} {self.description.get('told', '')}".lower().split())
+
+    @property
+    def _adds_to_scores(self) -> bool:
+        """Whether something that is no mask is said to be added to products of queries and keys before the softmax."""
+        inside = r"(?:[^()+]|\([^()]*\)|\)(?= ?[/*·×]))"
+        product = r"\W{0,3}q\w*?\W{0,5}k"
+        more, adds = r" ?\+ ?(?!m(ask)?\b)[^\W\d]", r"\badded to ((the|all|raw|attention) ){0,3}(scores|logits)\b"
+        return any(re.search(says, self._module_prose) for says in (
+            rf"\bsoftmax\w* ?\({product}{inside}{{0,60}}{more}",
+            rf"\b([a-z]\w*) ?={product}[^+=]{{0,60}}{more}.{{0,300}}?\bsoftmax\w*\W{{1,3}}\1\b",
+            rf"\b(bias(es)?|embeddings?|terms?)\b[^.;]{{0,60}}({adds}|\badded before the softmax\b)",
+        ))  # fmt: skip

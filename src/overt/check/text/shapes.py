@@ -137,6 +137,10 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
                  # What ends a line of words is not beside what begins the next.
                  or (re.fullmatch(r"[`'\"*]*\n\s*", gap) and re.search(r"\w.*$", near[: one.start()]))]  # fmt: skip
         beside = told[apart[-1] :] if apart else told
+        # What stands before a name in a column of its own is of what is told above.
+        column = [n for n in apart if re.search(r"\n[ \t]*[`*]*$", near[: told[n].start()])
+                  and re.match(r"[`*]*(:|\t| {2})", near[told[n].end() :])]  # fmt: skip
+        told = told[column[-1] :] if column else told
         entry = beside and re.search(r"\n[ \t]*[`*]*$", near[: beside[0].start()])
         if not clauses[-1].strip() or (entry and re.fullmatch(r"\W*", near[beside[-1].end() :])):
             # Behind a colon, or where a line begins with names and their shape, nothing is said of others.
@@ -182,7 +186,9 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
                 continue
             # In braces, the name before these.
             told_owner = one[1] or (_owner(before[: before.rindex(one[0])], known) if one[4] else None)
-            owner = (told_owner,) if told_owner else inside.get(key)
+            # Of several in which such a thing lies, that of which is spoken.
+            spoken = [(x[1],) for x in told if x[1] and x.start() < one.start() and (x[1], key) in held]
+            owner = (told_owner,) if told_owner else [inside.get(key), *spoken][-1]
             if owner is not None and owner[0] in {*names, *(path[0] for path in held)}:
                 found.setdefault((*owner, key), shape)
     found = {**indexed, **_listed(text, held), **found}
