@@ -36,9 +36,6 @@ class Told(NamedTuple):
     actual: Any = None
 
 
-# Weights that are made of places alone.
-
-
 def windows(operations: Sequence[Operation], data: Sequence[bool]) -> list[tuple[str, str, Line | None, str]]:
     """Steps that mix values by sums of Gaussians of their places, which need not sum to 1 (Graves 2013).
 
